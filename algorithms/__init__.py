@@ -1,0 +1,82 @@
+"""Attention algorithms: one file each, written once, costed by `sim` and run by `executor`."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from algorithms.ir import Program
+
+NOT_ALGORITHMS = {"options", "models"}
+ALIASES = {  # what frameworks and people call them
+    "p2p": "ring",
+    "all_gather": "all_gather_kv",
+    "allgather": "all_gather_kv",
+    "llama3": "all_gather_kv",
+    "a2a": "ulysses",
+    "a2a+p2p": "usp",
+    "a2d": "attention2d",
+    "tree_decode": "tree",
+}
+
+
+def names() -> list[str]:
+    """List the algorithms: the modules of this folder."""
+    return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.ispkg and m.name not in NOT_ALGORITHMS)
+
+
+def find(name: str) -> dict[str, Program]:
+    """Return an algorithm's programs by phase.
+
+    Args:
+        name: a name, an alias frameworks use, or FILE.py:NAME for somebody else's.
+    Raises:
+        LookupError: no such algorithm, with the nearest name; or a file that has none, or fails to load.
+    """
+    path, colon, function = name.rpartition(":")
+    if colon and path.endswith(".py"):
+        return _from_file(path, function)
+    known = ALIASES.get(name, name)
+    if known not in names():
+        near = difflib.get_close_matches(name, [*names(), *ALIASES], n=1)
+        hint = f"; nearest is {near[0]}" if near else ""
+        raise LookupError(f"no algorithm {name!r}: expected one of {', '.join(names())}, or FILE.py:NAME{hint}")
+    return _programs(importlib.import_module(f"algorithms.{known}"))
+
+
+def _programs(module: Any) -> dict[str, Program]:
+    from algorithms.ir import Program
+
+    found = [v for v in vars(module).values() if isinstance(v, Program) and v.body.__module__ == module.__name__]
+    return {program.phase: program for program in found}
+
+
+def _from_file(path: str, function: str) -> dict[str, Program]:
+    from algorithms.ir import Program
+
+    file = Path(path).resolve()
+    if not file.is_file():
+        raise LookupError(f"no file {path!r} to load algorithm {function!r} from")
+    name = f"{file.stem}_{hashlib.sha1(str(file).encode()).hexdigest()[:8]}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, file)
+        assert spec and spec.loader
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            del sys.modules[name]
+            raise LookupError(f"{path} does not load: {type(error).__name__}: {error}") from error
+    program = getattr(sys.modules[name], function, None)
+    if not isinstance(program, Program):
+        have = [k for k, v in vars(sys.modules[name]).items() if isinstance(v, Program)]
+        raise LookupError(f"{path} has no @spmd function {function!r}: it has {', '.join(have) or 'none'}")
+    return {program.phase: program}

@@ -1,0 +1,163 @@
+"""The laws of a schedule (docs/notation.md), checked on its ops, values and tokens.
+
+Most laws are kept while tracing, by the ops that could break them. `check` goes over a whole schedule again
+and adds what only the whole can show: S1, S2, S8, S9, S10.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from algorithms.ir.expr import Ints, ScheduleError
+from algorithms.ir.mesh import JOB_AXES, Mesh
+from algorithms.ir.order import overwrites
+from algorithms.ir.schedule import Op, Schedule
+from algorithms.ir.tokens import Runs, Tokens
+from algorithms.ops import module
+
+_PRIMES = np.array([2**31 - 1, 2**31 - 19], dtype=np.int64)
+_BASES = np.array([1_234_567_891, 987_654_323], dtype=np.int64)
+Met = Ints | None
+
+
+def check(schedule: Schedule) -> None:
+    """Check all laws that a finished schedule can be held to.
+
+    Raises:
+        ScheduleError: the first law broken, by number, with the op, the value and the rank.
+    """
+    _written_once_and_before(schedule)
+    _buffers(schedule)
+    laws = Laws(schedule.mesh)
+    met = laws.follow(schedule)
+    _exactly_once(schedule, laws, met)
+    _every_row(schedule, laws)
+
+
+def _written_once_and_before(schedule: Schedule) -> None:
+    written = set[int]()
+    for op in schedule.ops:
+        for v in op.inputs:
+            if v.id not in written:
+                raise ScheduleError(f"S2: {schedule.name}: op {op.id} {op.kind} reads {v} before it is written")
+        for v in op.outputs:
+            if v.id in written:
+                raise ScheduleError(f"S1: {schedule.name}: op {op.id} {op.kind} writes {v} a second time")
+            written.add(v.id)
+    for name, v in schedule.results.items():
+        if v.id not in written:
+            raise ScheduleError(f"S2: {schedule.name}: result {name} is {v}, which nothing writes")
+
+
+def _buffers(schedule: Schedule) -> None:
+    for op, before in overwrites(schedule).items():
+        for reader in before:
+            if reader.id > op:
+                n = schedule.ops[op].params["buffers"]
+                raise ScheduleError(
+                    f"S9: {schedule.name}: op {reader.id} {reader.kind} reads a block whose buffer op {op} reuses: "
+                    f"read it earlier, or give the permute more than buffers={n}"
+                )
+
+
+def _exactly_once(schedule: Schedule, laws: Laws, met: dict[int, Met]) -> None:
+    problem = schedule.problem
+    keys = laws.of_runs(Runs(np.array([0]), np.array([problem.key_len]), 1))
+    queries = laws.of_runs(Runs(np.array([problem.cached]), np.array([problem.query_len]), 1))
+    for name, v in schedule.results.items():
+        what, want = ("query", queries) if name in ("dk", "dv") else ("key", keys)
+        got = met.get(v.id)
+        wrong = np.arange(laws.mesh.size) if got is None else np.flatnonzero((got != want).any(-1))
+        holds = laws.mesh.spread(v.type.rows.at(laws.mesh.grid())) > 0
+        wrong = wrong[holds[wrong]]
+        if len(wrong):
+            raise ScheduleError(
+                f"S8: {schedule.name}: result {name} of rank {wrong[0]} has not met every {what} exactly once "
+                f"({len(wrong)} of {laws.mesh.size} ranks)"
+            )
+
+
+def _every_row(schedule: Schedule, laws: Laws) -> None:
+    problem, mesh = schedule.problem, schedule.mesh
+    copies = int(np.prod([mesh.axes.get(a, 1) for a in JOB_AXES]))
+    for name, v in schedule.results.items():
+        start, n = (0, problem.key_len) if name in ("dk", "dv") else (problem.cached, problem.query_len)
+        whole = laws.of_runs(Runs(np.array([start]), np.array([n]), 1))
+        held = laws.name(v.tokens)
+        dealt = (held.sum(0) % _PRIMES == whole * copies % _PRIMES).all()
+        if not dealt and not (held == whole).all():
+            raise ScheduleError(f"S10: {schedule.name}: the ranks' rows of result {name} are not every row once: {v.tokens}")
+
+
+class Laws:
+    """Fingerprints of named tokens: sums of x^position modulo two primes, in closed form on runs.
+
+    Two sets of tokens with the same totals but different members have different fingerprints (but for a
+    chance of about length / 2^62); a token met twice counts twice.
+    """
+
+    def __init__(self, mesh: Mesh) -> None:
+        self.mesh = mesh
+        self._names: dict[int, tuple[Tokens, Ints]] = {}
+
+    def follow(self, schedule: Schedule) -> dict[int, Met]:
+        """What each value's rows have met of the other side, by value id."""
+        met: dict[int, Met] = {}
+        for op in schedule.ops:
+            inputs = [met[v.id] for v in op.inputs]
+            rule = getattr(module(op.kind), "met", None)
+            outputs = rule(op, inputs, self) if rule else [inputs[0] if inputs else None] * len(op.outputs)
+            met |= {v.id: m for v, m in zip(op.outputs, outputs, strict=True)}
+        return met
+
+    def name(self, tokens: Tokens) -> Ints:
+        """Fingerprint of the tokens each rank holds, (P, 2)."""
+        if id(tokens) not in self._names:
+            prints = self.of_runs(tokens.runs(self.mesh.grid()))
+            wide = np.broadcast_to(prints, (*self.mesh.shape, 2)).reshape(-1, 2)
+            self._names[id(tokens)] = tokens, wide
+        return self._names[id(tokens)][1]
+
+    def of_runs(self, runs: Runs) -> Ints:
+        """Fingerprint of runs, summed over their last dimension, which becomes the two primes."""
+        start, count = np.broadcast_arrays(runs.start, runs.count)
+        first, width = _power(_BASES, start), _power(_BASES, count * runs.step)
+        below = [pow(int(b), runs.step, int(p)) - 1 for b, p in zip(_BASES, _PRIMES, strict=True)]
+        inverse = np.array([pow(x, -1, int(p)) for x, p in zip(below, _PRIMES, strict=True)], dtype=np.int64)
+        each = first * ((width - 1) % _PRIMES * inverse % _PRIMES) % _PRIMES
+        return each.sum(-2) % _PRIMES
+
+    def both(self, a: Met, b: Met) -> Met:
+        """Met by either of two operands."""
+        return None if a is None or b is None else (a + b) % _PRIMES
+
+    def together(self, x: Met, op: Op) -> Met:
+        """Met by the members of a group together."""
+        if x is None:
+            return None
+        groups = self.mesh.groups(op.over)
+        total = np.empty_like(x)
+        total[groups] = (x[groups].sum(1) % _PRIMES)[:, None]
+        return total
+
+    def uniform(self, x: Met, op: Op) -> Met:
+        """Met by every member alike; a group that differs cannot be followed and is refused."""
+        if x is not None and (x[self.mesh.groups(op.over)] != x[self.mesh.groups(op.over)][:, :1]).any():
+            raise ScheduleError(f"S8: op {op.id} {op.kind} over {op.over} joins rows that have met different keys")
+        return x
+
+    def of_member(self, x: Ints, op: Op, member: int) -> Ints:
+        """What one member of each group had met."""
+        groups, result = self.mesh.groups(op.over), np.empty_like(x)
+        result[groups] = x[groups][:, member : member + 1]
+        return result
+
+
+def _power(base: Ints, exponent: Ints) -> Ints:
+    """base ** exponent modulo the two primes, along a new last dimension."""
+    e = exponent[..., None] % (_PRIMES - 1)
+    result, square = np.ones_like(e), np.broadcast_to(base, e.shape)
+    while e.any():
+        result = np.where(e & 1, result * square % _PRIMES, result)
+        square, e = square * square % _PRIMES, e >> 1
+    return result

@@ -1,0 +1,57 @@
+"""Layouts: how the positions of a sequence are dealt to shards, for any length and any number of shards.
+
+Nothing is padded or truncated: shard sizes differ by at most one chunk token, and may be 0.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.ir.expr import Ints, ScheduleError, as_expr
+from algorithms.ir.tokens import Block, Runs, Tokens
+
+LAYOUTS = ("contiguous", "zigzag", "striped")
+
+
+class Layout(NamedTuple):
+    """n positions, from `origin` on, dealt to p shards.
+
+    contiguous: shard i holds one run. zigzag: of 2p runs it holds the i-th and the i-th from the end, which
+    balances a causal mask. striped: it holds every p-th position from i on.
+    """
+
+    kind: str
+    n: int
+    p: int
+    origin: int = 0
+
+    def __getitem__(self, i: object) -> Tokens:  # type: ignore[override]
+        return Block(self, as_expr(i))
+
+    @property
+    def step(self) -> int:
+        """Distance between neighbouring positions of a run."""
+        return self.p if self.kind == "striped" else 1
+
+    @property
+    def even(self) -> bool:
+        """Whether all shards have the same size."""
+        return self.n % (2 * self.p if self.kind == "zigzag" else self.p) == 0
+
+    def runs(self, i: Ints) -> Runs:
+        """The runs of shard i (any shape), along a new last dimension."""
+        n, p = self.n, self.p
+        if self.kind == "striped":
+            return Runs((self.origin + i)[..., None], ((n - i + p - 1) // p)[..., None], p)
+        chunks, total = (np.stack([i, 2 * p - 1 - i], -1), 2 * p) if self.kind == "zigzag" else (i[..., None], p)
+        start, end = chunks * n // total, (chunks + 1) * n // total
+        return Runs(self.origin + start, end - start, 1)
+
+
+def layout(kind: str, n: int, p: int, origin: int = 0) -> Layout:
+    """Make a layout, refusing unknown kinds."""
+    if kind not in LAYOUTS:
+        raise ScheduleError(f"no layout {kind!r}: expected one of {', '.join(LAYOUTS)}")
+    return Layout(kind, n, p, origin)

@@ -1,0 +1,151 @@
+"""The executor's fixed order of ops, which also defines peak memory: communication is posted early, waited late.
+
+Compute ops keep the order of the program. A communication op is posted as soon as its inputs are there, its
+stream has posted all before it, and the blocks it overwrites were read; it is waited for just before the first
+op that reads what it brings. The order is the same on every rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.ir.expr import Const, Ints
+from algorithms.ir.schedule import Op, Schedule, Value
+
+
+class Step(NamedTuple):
+    """One line of the order: run a compute op, post a communication op, or wait for one."""
+
+    action: str
+    op: Op
+
+
+def readers(schedule: Schedule) -> dict[int, list[Op]]:
+    """The ops that read each value, by value id."""
+    found: dict[int, list[Op]] = {}
+    for op in schedule.ops:
+        for v in {v.id for v in op.inputs}:
+            found.setdefault(v, []).append(op)
+    return found
+
+
+def overwrites(schedule: Schedule) -> Mapping[int, tuple[Op, ...]]:
+    """Law S9's edges: the readers that must be done before a permute reuses their buffer, by op id.
+
+    A chain of permutes owns `buffers` received blocks: block t lands where block t - buffers was.
+    """
+    reads, chains, edges = readers(schedule), dict[int, tuple[Value, ...]](), dict[int, tuple[Op, ...]]()
+    for op in schedule.ops:
+        if op.kind == "permute":
+            received = chains.get(op.inputs[0].id, ())
+            n = op.params["buffers"]
+            if len(received) >= n:
+                edges[op.id] = tuple(reads.get(received[-n].id, ()))
+            chains[op.outputs[0].id] = (*received, op.outputs[0])[-n - 1 :]
+    return edges
+
+
+def steps(schedule: Schedule) -> tuple[Step, ...]:
+    """Return the fixed order of a schedule."""
+    return tuple(_Order(schedule).lines())
+
+
+class _Order:
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule, self.blocked = schedule, overwrites(schedule)
+        self.source = {v.id: op for op in schedule.ops for v in op.outputs}
+        self.queues: dict[object, list[Op]] = {}
+        for op in reversed(schedule.ops):
+            if op.stream is not None:
+                self.queues.setdefault(op.stream, []).append(op)
+        self.done, self.posted = set[int](), set[int]()
+        self.out: list[Step] = []
+
+    def lines(self) -> list[Step]:
+        self.post_ready()
+        for op in self.schedule.ops:
+            if op.stream is not None:
+                continue
+            for v in op.inputs:
+                self.finish(self.source[v.id])
+            self.post_ready()
+            self.out.append(Step("run", op))
+            self.done.add(op.id)
+            self.post_ready()
+        for op in self.schedule.ops:
+            self.finish(op)
+        return self.out
+
+    def post_ready(self) -> None:
+        for queue in self.queues.values():
+            while queue and self.ready(queue[-1]):
+                self.post(queue.pop())
+
+    def ready(self, op: Op) -> bool:
+        before = (*(self.source[v.id] for v in op.inputs), *self.blocked.get(op.id, ()))
+        return all(b.id in self.done for b in before)
+
+    def post(self, op: Op) -> None:
+        self.out.append(Step("post", op))
+        self.posted.add(op.id)
+
+    def finish(self, op: Op) -> None:
+        """Bring a communication op to its end, and whatever it waits for first."""
+        waiting = [op]
+        while waiting:
+            top = waiting[-1]
+            if top.id in self.done or top.stream is None:
+                waiting.pop()
+            elif top.id in self.posted:
+                self.out.append(Step("wait", top))
+                self.done.add(waiting.pop().id)
+                self.post_ready()
+            else:
+                head = self.queues[top.stream][-1]
+                missing = [self.source[v.id] for v in head.inputs if self.source[v.id].id not in self.done]
+                missing += [b for b in self.blocked.get(head.id, ()) if b.id not in self.done]
+                missing = [b for b in missing if b.stream is not None]
+                if missing:
+                    waiting.extend(missing)
+                else:
+                    self.post(self.queues[top.stream].pop())
+
+
+def live_bytes(schedule: Schedule) -> tuple[Ints, ...]:
+    """Bytes of live values at each line of the fixed order, one entry a rank each (or one for all).
+
+    Loaded shards and results stay; any other value lives from the line that posts or runs its op until its
+    last reader is done.
+    """
+    reads, grid = readers(schedule), schedule.mesh.grid()
+    kept = {v.id for v in schedule.results.values()}
+    kept |= {v.id for op in schedule.ops if op.kind == "load" for v in op.outputs}
+    left = {v: len(ops) for v, ops in reads.items()}
+    now = np.zeros((), dtype=np.int64)
+    levels: list[Ints] = []
+    for action, op in steps(schedule):
+        if action != "wait":
+            now = now + sum((_nbytes(v, grid) for v in op.outputs), start=np.zeros((), dtype=np.int64))
+            levels.append(now)
+        if action != "post":
+            for v in {v.id: v for v in op.inputs}.values():
+                left[v.id] -= 1
+            dead = [v for v in {v.id: v for v in (*op.inputs, *op.outputs)}.values() if not left.get(v.id, 0)]
+            now = now - sum((_nbytes(v, grid) for v in dead if v.id not in kept), start=np.zeros((), dtype=np.int64))
+    return tuple(levels)
+
+
+def _nbytes(v: Value, grid: Mapping[str, Ints]) -> Ints:
+    rows = v.type.rows
+    return np.asarray(rows.value * v.type.row_nbytes) if isinstance(rows, Const) else v.type.nbytes(grid)
+
+
+def peak_bytes(schedule: Schedule) -> Ints:
+    """The most bytes of live values on each rank, shape (P,); temporaries inside a kernel are not counted."""
+    peak = np.zeros((), dtype=np.int64)
+    for level in live_bytes(schedule):
+        peak = np.maximum(peak, level)
+    return schedule.mesh.spread(peak)

@@ -1,0 +1,107 @@
+"""A timeline: when each op of a schedule ran, and what it moved; the simulator and the executor both write it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.ir.schedule import Op, Schedule
+
+Floats = NDArray[np.float64]
+SCHEMA = "ringloom.timeline/1"
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """When each op ran, in seconds from the start.
+
+    Attributes:
+        clock: "simulated" or "measured".
+        ops: id, kind, stream and name of each op, in program order.
+        start, end: (ops, ranks); or (ops, 2), first and last over the ranks, where `extent` is true.
+        sent: bytes each rank sent in each op, (ops, ranks), or per op (least, most) where `extent` is true.
+        busy: seconds each rank's compute stream worked, (ranks,).
+        peak: most bytes of live values on each rank, (ranks,).
+        link_bytes: bytes carried, by class of link; `hot_links` are the busiest links by share of their capacity.
+        makespan: when the last op ended.
+        about: the mesh, ways, cluster, problem and whatever else the run echoes.
+    """
+
+    clock: str
+    ops: tuple[Mapping[str, Any], ...]
+    start: Floats
+    end: Floats
+    sent: NDArray[np.int64]
+    busy: Floats
+    peak: NDArray[np.int64]
+    makespan: float
+    extent: bool = False
+    link_bytes: Mapping[str, int] = field(default_factory=dict)
+    hot_links: tuple[Mapping[str, Any], ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks ran."""
+        return len(self.busy)
+
+    @property
+    def compute(self) -> float:
+        """Seconds of compute on the rank that has most."""
+        return float(self.busy.max(initial=0.0))
+
+    @property
+    def exposed(self) -> float:
+        """Seconds in which the rank with most compute waited for communication or for others."""
+        return max(0.0, self.makespan - self.compute)
+
+    def sent_per_rank(self) -> NDArray[np.int64]:
+        """Bytes each rank sent in all; where only extents are kept, the least and the most."""
+        return self.sent.sum(0)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the timeline as JSON; the file appears whole or not at all."""
+        record = {"schema": SCHEMA, **{k: _plain(v) for k, v in vars(self).items()}}
+        target = Path(path)
+        partial = target.with_name(target.name + ".part")
+        partial.write_text(json.dumps(record) + "\n")
+        partial.replace(target)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Timeline:
+        """Read a timeline file.
+
+        Raises:
+            ValueError: not a timeline file of a known schema.
+        """
+        try:
+            record = json.loads(Path(path).read_text())
+            if record.pop("schema") != SCHEMA:
+                raise KeyError("schema")
+            for name, kind in (("start", float), ("end", float), ("busy", float), ("sent", int), ("peak", int)):
+                record[name] = np.asarray(record[name], dtype=kind)
+            return cls(**record | {"ops": tuple(record["ops"]), "hot_links": tuple(record["hot_links"])})
+        except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is not a timeline file ({SCHEMA}): {error}") from error
+
+
+def line(op: Op) -> dict[str, Any]:
+    """How a timeline names an op."""
+    stream = f"{'x'.join(op.over)}{f'/{op.lane}' if op.lane else ''}" if op.over else "compute"
+    return {"id": op.id, "kind": op.kind, "stream": stream, "name": f"{op.kind} {op.id}"}
+
+
+def lines(schedule: Schedule) -> tuple[dict[str, Any], ...]:
+    """How a timeline names the ops of a schedule."""
+    return tuple(line(op) for op in schedule.ops)
+
+
+def _plain(x: Any) -> Any:
+    return x.tolist() if isinstance(x, np.ndarray) else dict(x) if isinstance(x, Mapping) else x

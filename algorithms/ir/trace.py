@@ -1,0 +1,113 @@
+"""The tracer: runs a program once, for all ranks at once, and writes down its ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from algorithms.ir.expr import Expr, ScheduleError
+from algorithms.ir.mesh import JOB_AXES, Mesh
+from algorithms.ir.problem import LAYOUTS, Attention, Inapplicable
+from algorithms.ir.schedule import Op, Partial, Schedule, TensorType, Value
+from algorithms.ir.tokens import Tokens
+
+Results = Partial | Mapping[str, Value]
+Body = Callable[["Rank", Attention], Results]
+
+
+class Rank:
+    """Every rank at once, as the program sees itself.
+
+    Attributes:
+        coords: this rank's index on each axis the algorithm names, as expressions.
+        sizes: size of each such axis.
+    """
+
+    def __init__(self, mesh: Mesh, axes: Sequence[str], problem: Attention) -> None:
+        self.mesh, self.problem = mesh, problem
+        self.coords: tuple[Expr, ...] = tuple(mesh.coord(a) for a in axes)
+        self.sizes: tuple[int, ...] = tuple(mesh.axes[a] for a in axes)
+        self.ops: list[Op] = []
+        self._values = 0
+
+    def emit(
+        self,
+        kind: str,
+        inputs: Sequence[Value],
+        outputs: Sequence[tuple[TensorType, Tokens]],
+        over: tuple[str, ...] = (),
+        lane: int = 0,
+        **params: Any,
+    ) -> tuple[Value, ...]:
+        """Append one op and return the values it writes."""
+        first, self._values = self._values, self._values + len(outputs)
+        values = tuple(Value(first + k, *output) for k, output in enumerate(outputs))
+        self.ops.append(Op(len(self.ops), kind, tuple(inputs), values, params, over, lane))
+        return values
+
+
+_ACTIVE: ContextVar[Rank] = ContextVar("the rank being traced")
+
+
+def tracing() -> Rank:
+    """Return the rank being traced."""
+    try:
+        return _ACTIVE.get()
+    except LookupError:
+        raise ScheduleError("ops are called inside an @spmd function, as program(problem, mesh) traces it") from None
+
+
+@dataclass(frozen=True)
+class Program:
+    """An algorithm: calling it with a problem and a mesh traces its schedule.
+
+    Attributes:
+        axes: mesh axes it names, in the order of its coords.
+        phase: prefill, train or decode: what it is written for.
+        layouts: layouts worth trying under a causal mask, best known first.
+    """
+
+    body: Body
+    axes: tuple[str, ...]
+    phase: str
+    layouts: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The module's name, which is the algorithm's."""
+        return self.body.__module__.rpartition(".")[2]
+
+    def __call__(self, problem: Attention, mesh: Mesh) -> Schedule:
+        """Trace the algorithm.
+
+        Raises:
+            Inapplicable: the algorithm cannot serve this problem on this mesh.
+            ScheduleError: the mesh has other axes, or the program breaks a law of docs/notation.md.
+        """
+        if sorted(a for a in mesh.names if a not in JOB_AXES) != sorted(self.axes):
+            raise ScheduleError(f"S3: {self.name} needs mesh axes {', '.join(self.axes)}, got {mesh}")
+        _check_job(problem, mesh)
+        me = Rank(mesh, self.axes, problem)
+        token = _ACTIVE.set(me)
+        try:
+            results = self.body(me, problem)
+        finally:
+            _ACTIVE.reset(token)
+        named = results._asdict() if isinstance(results, Partial) else dict(results)
+        return Schedule(self.name, mesh, problem, tuple(me.ops), named)
+
+
+def _check_job(problem: Attention, mesh: Mesh) -> None:
+    """Heads split evenly by tp (KV heads may be copied), batch by dp."""
+    tp, dp = mesh.axes.get("tp", 1), mesh.axes.get("dp", 1)
+    if problem.heads % tp or (problem.kv_heads % tp and tp % problem.kv_heads):
+        raise Inapplicable(f"tp={tp} does not divide heads={problem.heads} and kv_heads={problem.kv_heads}")
+    if problem.batch % dp:
+        raise Inapplicable(f"dp={dp} does not divide batch={problem.batch}")
+
+
+def spmd(*axes: str, phase: str = "prefill", layouts: Sequence[str] = LAYOUTS) -> Callable[[Body], Program]:
+    """Make an algorithm of a function written for one rank of a mesh with these axes."""
+    return lambda body: Program(body, axes, phase, tuple(layouts))

@@ -1,0 +1,59 @@
+"""Ops: one file each, holding how the op is written, what it means on arrays, and what it costs.
+
+A compute op's module has
+    <kind>(...)                        writes it into the schedule being traced;
+    meaning(xp, *arrays, **params)     what it does with one rank's arrays (array-API namespace xp);
+    work(op, coords)                   FLOP and bytes, where they are more than reading inputs and writing outputs;
+    met(op, inputs, laws)              which other side's tokens its outputs have met (law S8); default: inputs[0].
+A collective's module has, besides its own <kind>(...),
+    give(xp, arrays, member, rows, params)   the named blocks a member holds at the start;
+    take(xp, blocks, member, rows, params)   what it makes of the blocks it ends with;
+    sizes(op, mesh)                          bytes of a block by the member it belongs to, (groups, p);
+    owner(block, p, params)                  which member that is;
+and, if it reduces, combine(xp, a, b, params). `rows` are the row counts of the members' shards.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from algorithms.ir.expr import Coords, Ints
+from algorithms.ir.schedule import Op
+
+_ZERO = np.zeros((), dtype=np.int64)
+
+
+class Work(NamedTuple):
+    """What a compute op costs on each rank, on the open grid of coordinates.
+
+    flop: floating-point operations on visible pairs. nbytes: bytes read and written once each.
+    pairs: visible (query, key) pairs. rows: query rows. mixed: 1 where the mask's edge cuts the tile.
+    """
+
+    flop: Ints
+    nbytes: Ints
+    pairs: Ints = _ZERO
+    rows: Ints = _ZERO
+    mixed: Ints = _ZERO
+
+
+def module(kind: str) -> Any:
+    """Return the module of an op's kind."""
+    return import_module(f"algorithms.ops.{kind}")
+
+
+def work(op: Op, coords: Coords) -> Work:
+    """Count what a compute op costs; glue reads its inputs and writes its outputs once."""
+    own = getattr(module(op.kind), "work", None)
+    if own is not None:
+        counted: Work = own(op, coords)
+        return counted
+    return Work(_ZERO, touched(op, coords))
+
+
+def touched(op: Op, coords: Coords) -> Ints:
+    """Bytes of all inputs and outputs."""
+    return sum((v.type.nbytes(coords) for v in (*op.inputs, *op.outputs)), _ZERO)

@@ -1,0 +1,82 @@
+"""Attend: exact attention of the queries a rank holds to the keys it holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from algorithms.ir.expr import Coords, ScheduleError
+from algorithms.ir.mask import count_pairs, sees
+from algorithms.ir.schedule import Op, Partial, TensorType, Value
+from algorithms.ir.trace import tracing
+from algorithms.ops import Work, touched
+
+
+def attend(q: Value, k: Value, v: Value) -> Partial:
+    """Attend q to k, v under the problem's mask; the tokens of q and k say which pairs are visible.
+
+    Shapes:
+        q (n, H, D), k (m, Hkv, D), v (m, Hkv, Dv) -> out (n, H, Dv), lse (n, H), both in the state dtype.
+    Cost:
+        2 (D + Dv) FLOP a visible pair and head.
+    """
+    me = tracing()
+    check_operands(q, k, v)
+    problem = me.problem
+    out = TensorType(q.type.rows, (q.type.width[0], problem.head_dim_v), problem.state_dtype)
+    lse = TensorType(q.type.rows, q.type.width[:1], problem.state_dtype)
+    params = {"mask": problem.mask, "scale": problem.scale, "head_dim_v": problem.head_dim_v}
+    return Partial(*me.emit("attend", (q, k, v), [(out, q.tokens), (lse, q.tokens)], **params))
+
+
+def check_operands(q: Value, k: Value, v: Value) -> None:
+    """Law S7: keys and values are of the same tokens, and their heads divide the query heads."""
+    if k.tokens is not v.tokens and k.tokens.key != v.tokens.key:
+        raise ScheduleError(f"S7: keys {k} hold {k.tokens}, values {v} hold {v.tokens}: they must be the same")
+    if k.type.width[0] != v.type.width[0] or q.type.width[0] % k.type.width[0]:
+        heads = (q.type.width[0], k.type.width[0], v.type.width[0])
+        raise ScheduleError(f"S7: KV heads must agree and divide the query heads, got q, k, v heads {heads}")
+
+
+def tile(op: Op, coords: Coords) -> Work:
+    """Count visible pairs of the queries and keys of an attention op; FLOP are left at 0."""
+    q, k = op.inputs[0].tokens.runs(coords), op.inputs[1].tokens.runs(coords)
+    pairs = count_pairs(op.params["mask"], q, k)
+    nbytes = touched(op, coords)
+    return Work(pairs.visible * 0, nbytes, pairs.visible, op.inputs[0].type.rows.at(coords), pairs.mixed)
+
+
+def work(op: Op, coords: Coords) -> Work:
+    """Two matrix products a visible pair: scores (D) and output (Dv)."""
+    counted = tile(op, coords)
+    heads, d = op.inputs[0].type.width
+    return counted._replace(flop=2 * heads * (d + op.outputs[0].type.width[1]) * counted.pairs)
+
+
+def meaning(
+    xp: Any, q: Any, k: Any, v: Any, rows: Any, cols: Any, mask: str, scale: float, head_dim_v: int
+) -> tuple[Any, Any]:
+    """Define attention densely: softmax over the visible keys of each row; nothing seen gives (0, -inf).
+
+    Args:
+        rows, cols: global positions of the queries and keys, shapes (n,) and (m,).
+        head_dim_v: width of V; K and V being one tensor, V is its first columns.
+    """
+    group = q.shape[1] // k.shape[1]
+    k, v = xp.repeat(k, group, axis=1), xp.repeat(v[..., :head_dim_v], group, axis=1)
+    if not k.shape[0]:
+        return xp.zeros((*q.shape[:2], head_dim_v), dtype=q.dtype), xp.full(q.shape[:2], -xp.inf, dtype=q.dtype)
+    scores = xp.einsum("qhd,khd->qhk", q, k) * scale
+    scores = xp.where(sees(mask, rows[:, None], cols[None, :])[:, None, :], scores, -xp.inf)
+    top = xp.max(scores, axis=-1, keepdims=True)
+    shift = xp.where(top == -xp.inf, 0.0, top)
+    weights = xp.exp(scores - shift)
+    total = xp.sum(weights, axis=-1, keepdims=True)
+    divisor = xp.where(total == 0, 1.0, total)
+    lse = xp.where(total == 0, -xp.inf, shift + xp.log(divisor))
+    return xp.einsum("qhk,khd->qhd", weights / divisor, v), lse[..., 0]
+
+
+def met(op: Op, inputs: list[Any], laws: Any) -> list[Any]:
+    """Rows have met the keys of the tile."""
+    keys = laws.name(op.inputs[1].tokens)
+    return [keys, keys]

@@ -1,0 +1,75 @@
+"""What all collectives share: members pool named blocks, blocks of one name are combined, each takes its own.
+
+This is the definition a *way* must meet: `meaning` pools everything at once, a way moves the same blocks in
+rounds of sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from algorithms.ir.expr import Ints, ScheduleError
+from algorithms.ir.mesh import Mesh
+from algorithms.ir.schedule import Op, Value
+from algorithms.ir.trace import tracing
+from algorithms.ops import module
+
+Arrays = tuple[Any, ...]
+Blocks = dict[int, Arrays]
+
+
+def distinct(xs: Sequence[Value]) -> list[Value]:
+    """Drop values named twice (v is k when K and V are one tensor): they travel once."""
+    return list({x.id: x for x in xs}.values())
+
+
+def emitted(kind: str, xs: Sequence[Value], outputs: Sequence[Any], over: Any, lane: int, **params: Any) -> Any:
+    """Emit a collective on distinct inputs; return one value, or a tuple when several went in."""
+    if not xs:
+        raise ScheduleError(f"S3: {kind} over {over} moves nothing")
+    me = tracing()
+    written = me.emit(kind, distinct(xs), outputs, me.mesh.over(over), lane, **params)
+    by_id = {x.id: y for x, y in zip(distinct(xs), written, strict=True)}
+    return tuple(by_id[x.id] for x in xs) if len(xs) > 1 else written[0]
+
+
+def shard_rows(op: Op, mesh: Mesh) -> Ints:
+    """Row counts of the members' shards, shape (groups, members): of what goes in, or of what comes out."""
+    value = op.outputs[0] if getattr(module(op.kind), "SHARD", "inputs") == "outputs" else op.inputs[0]
+    return mesh.by_group(value.type.rows.at(mesh.grid()), op.over)
+
+
+def shard_nbytes(op: Op, mesh: Mesh) -> Ints:
+    """Bytes of the members' shards of all tensors together, shape (groups, members)."""
+    values = op.outputs if getattr(module(op.kind), "SHARD", "inputs") == "outputs" else op.inputs
+    grid = mesh.grid()
+    return mesh.by_group(sum(mesh.spread(v.type.nbytes(grid)) for v in values).reshape(mesh.shape), op.over)
+
+
+def block_nbytes(op: Op, mesh: Mesh, blocks: Ints) -> Ints:
+    """Bytes of named blocks in every group, shape (groups, *blocks.shape); name -1 is no block."""
+    m = module(op.kind)
+    sizes = m.sizes(op, mesh)
+    owner = m.owner(blocks, sizes.shape[1], op.params)
+    return sizes[:, owner] * (blocks >= 0)
+
+
+def meaning(xp: Any, kind: str, inputs: Sequence[Arrays], rows: Sequence[int], params: Any) -> list[Arrays]:
+    """Define a collective on the inputs of all members of one group: pool, combine in member order, take."""
+    m, pool = module(kind), Blocks()
+    for member, arrays in enumerate(inputs):
+        for name, block in m.give(xp, arrays, member, rows, params).items():
+            pool[name] = m.combine(xp, pool[name], block, params) if name in pool else block
+    return [m.take(xp, pool, member, rows, params) for member in range(len(inputs))]
+
+
+def cuts(rows: Sequence[int]) -> list[slice]:
+    """Consecutive slices of these lengths."""
+    ends = [sum(rows[: k + 1]) for k in range(len(rows))]
+    return [slice(end - n, end) for end, n in zip(ends, rows, strict=True)]
+
+
+def concatenated(xp: Any, parts: Sequence[Arrays], axis: int) -> Arrays:
+    """Concatenate tuples of arrays position by position."""
+    return tuple(xp.concat(list(same), axis=axis) for same in zip(*parts, strict=True))

@@ -1,0 +1,68 @@
+"""Load: a rank's own shard of the problem's arrays, there before the clock starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from algorithms.ir.expr import Coords, Ints
+from algorithms.ir.mesh import Mesh
+from algorithms.ir.problem import Attention
+from algorithms.ir.schedule import Op, TensorType, Value
+from algorithms.ir.tokens import Tokens
+from algorithms.ir.trace import Rank
+from algorithms.ops import Work
+
+
+def load(me: Rank, problem: Attention, rows: Tokens, cols: Tokens) -> tuple[Value, Value, Value]:
+    """Load this rank's queries at `rows`, keys and values at `cols`.
+
+    Returns:
+        q (n, B*H, D), k (m, B*Hkv, D), v (m, B*Hkv, Dv), with B and H divided by dp and tp; v is k when the
+        problem's shared_kv says so.
+    """
+    q = _shard(me, "q", rows, problem.heads, problem.head_dim, problem.dtype)
+    k = _shard(me, "k", cols, problem.kv_heads, problem.head_dim, problem.kv_dtype)
+    if problem.shared_kv:
+        return q, k, k
+    return q, k, _shard(me, "v", cols, problem.kv_heads, problem.head_dim_v, problem.kv_dtype)
+
+
+def load_gradient(me: Rank, problem: Attention, rows: Tokens) -> Value:
+    """Load the gradient of the output at `rows`: (n, B*H, Dv)."""
+    return _shard(me, "do", rows, problem.heads, problem.head_dim_v, problem.dtype)
+
+
+def _shard(me: Rank, name: str, tokens: Tokens, heads: int, dim: int, dtype: str) -> Value:
+    tp, dp = me.mesh.axes.get("tp", 1), me.mesh.axes.get("dp", 1)
+    width = (me.problem.batch // dp * max(1, heads // tp), dim)
+    return me.emit("load", (), [(TensorType(tokens.count, width, dtype), tokens)], name=name)[0]
+
+
+def work(op: Op, coords: Coords) -> Work:
+    """Nothing: the shard is in memory already."""
+    zero = np.zeros((), dtype=np.int64)
+    return Work(zero, zero)
+
+
+def heads_of(problem: Attention, mesh: Mesh, rank: int, heads: int) -> Ints:
+    """Folded head numbers (b * heads + h) that a rank holds: batch split by dp, heads by tp.
+
+    Where tp exceeds the KV heads, neighbouring ranks hold copies of one head.
+    """
+    at = mesh.of_rank(rank)
+    tp, dp = mesh.axes.get("tp", 1), mesh.axes.get("dp", 1)
+    t, d = (int(at[a]) if a in at else 0 for a in ("tp", "dp"))
+    b = d * (problem.batch // dp) + np.arange(problem.batch // dp)
+    h = t * heads // tp + np.arange(max(1, heads // tp))
+    return (b[:, None] * heads + h).ravel()
+
+
+def shard(op: Op, arrays: dict[str, Any], problem: Attention, mesh: Mesh, rank: int) -> Any:
+    """Cut one rank's shard out of the whole array (N, B*heads, D)."""
+    name = op.params["name"]
+    heads = problem.heads if name in ("q", "do") else problem.kv_heads
+    first = problem.cached if name in ("q", "do") else 0
+    rows = op.outputs[0].tokens.runs(mesh.of_rank(rank)).positions() - first
+    return arrays[name][rows][:, heads_of(problem, mesh, rank, heads)]

@@ -1,0 +1,94 @@
+"""Transfers: what a communication op moves, rank by rank, when it is carried out in given ways.
+
+The one account of bytes that the schedule, the simulator and the executor are held to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.ir.expr import Ints
+from algorithms.ir.mesh import Mesh
+from algorithms.ir.schedule import Op
+from algorithms.ops.collective import block_nbytes
+from algorithms.ops.permute import senders
+from algorithms.ways import DEFAULT, Round, find
+
+
+class Transfer(NamedTuple):
+    """One message a rank at most: rank r sends nbytes[r] to dst[r]; -1 sends nothing.
+
+    Transfers of one round that share it start together, on channels of their own; the receiver reduces what
+    arrives into its own blocks where `combine` is true.
+    """
+
+    round: int
+    channel: int
+    dst: Ints
+    nbytes: Ints
+    combine: bool
+
+
+def way_of(op: Op, ways: Mapping[str, str]) -> str:
+    """The way an op is carried out: the one chosen, or the default; a permute has only one."""
+    return "direct" if op.kind == "permute" else ways.get(op.kind, DEFAULT[op.kind])
+
+
+def rounds(op: Op, mesh: Mesh, ways: Mapping[str, str]) -> Iterator[Round]:
+    """The rounds of a collective within each of its groups."""
+    p = mesh.count(op.over)
+    generator = find(op.kind, way_of(op, ways))
+    yield from generator(p, op.params["root"]) if op.kind == "broadcast" else generator(p)
+
+
+def transfers(op: Op, mesh: Mesh, ways: Mapping[str, str] = DEFAULT) -> Iterator[Transfer]:
+    """List the transfers of a communication op over all its groups at once.
+
+    Args:
+        ways: way by collective, as `ways.parse` reads them; what is missing takes its default.
+    """
+    if op.kind == "permute":
+        yield _permuted(op, mesh)
+        return
+    groups = mesh.groups(op.over)
+    for number, one in enumerate(rounds(op, mesh, ways)):
+        shift = (one.dst - one.src) % groups.shape[1]
+        channels = [slice(None)] if _single(one) else [np.flatnonzero(shift == s) for s in np.unique(shift)]
+        for channel, part in enumerate(channels):
+            nbytes = block_nbytes(op, mesh, one.blocks[part]).sum(-1)
+            yield Transfer(number, channel, *_spread(groups, one.src[part], one.dst[part], nbytes), one.combine)
+
+
+def _permuted(op: Op, mesh: Mesh) -> Transfer:
+    sender, rank = senders(op, mesh), np.arange(mesh.size)
+    dst = np.empty(mesh.size, dtype=np.int64)
+    dst[sender] = rank
+    dst[dst == rank] = -1
+    grid = mesh.grid()
+    nbytes = sum(mesh.spread(v.type.nbytes(grid)) for v in op.inputs)
+    return Transfer(0, 0, dst, np.where(dst >= 0, nbytes, 0), False)
+
+
+def _single(one: Round) -> bool:
+    """Whether every member sends and receives at most once."""
+    return len(np.unique(one.src)) == len(one.src) and len(np.unique(one.dst)) == len(one.dst)
+
+
+def _spread(groups: Ints, src: Ints, dst: Ints, nbytes: Ints) -> tuple[Ints, Ints]:
+    """From sends within groups to one entry a rank."""
+    to, size = np.full(groups.size, -1, dtype=np.int64), np.zeros(groups.size, dtype=np.int64)
+    to[groups[:, src]] = groups[:, dst]
+    size[groups[:, src]] = nbytes
+    return to, size
+
+
+def sent_bytes(op: Op, mesh: Mesh, ways: Mapping[str, str] = DEFAULT) -> Ints:
+    """Bytes each rank sends in an op, shape (P,); sends to oneself count nothing."""
+    total = np.zeros(mesh.size, dtype=np.int64)
+    if op.stream is not None:
+        for transfer in transfers(op, mesh, ways):
+            total += transfer.nbytes
+    return total

@@ -1,0 +1,93 @@
+"""How far from dense attention a result may be: the bounds of the exactness tests, in one place.
+
+    |out error| <= 16 eps (1 + max|s|) max|v|
+    |lse error| <= 16 eps (1 + max|s| + log N)
+    |gradient error| <= 16 eps (1 + max|s|) * its own contraction over absolute values, entry by entry
+
+s are the visible scores (q . k * scale), N the number of keys, eps of the dtype that was computed in. A score
+of size |s| carries a rounding error of eps |s|, which exp turns into a relative one: hence (1 + max|s|).
+
+They say how rounding errors add up in practice, not at worst: thousands of equal weights on equal values round
+the same way each time, and their float32 sum can drift past.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from executor.kernels import Array, Positions
+from executor.kernels.dense import contract, score_blocks, softmax_blocks
+
+FACTOR = 16
+
+
+class ForwardBounds(NamedTuple):
+    """The greatest allowed error of any entry of out and of lse."""
+
+    out: float
+    lse: float
+
+
+class BackwardBounds(NamedTuple):
+    """The allowed error of each entry, in the shapes of q, k and v."""
+
+    dq: Array
+    dk: Array
+    dv: Array
+
+
+def forward_bounds(
+    q: Array, k: Array, v: Array, rows: Positions, cols: Positions, mask: str, scale: float, eps: float
+) -> ForwardBounds:
+    """Return the allowed errors of out and lse for a computation with unit roundoff `eps`."""
+    score = largest_score(q, k, rows, cols, mask, scale)
+    value = float(np.abs(v.astype(np.float64)).max(initial=0.0))
+    log_keys = math.log(max(1, len(cols)))
+    return ForwardBounds(FACTOR * eps * (1 + score) * value, FACTOR * eps * (1 + score + log_keys))
+
+
+def backward_bounds(
+    q: Array,
+    k: Array,
+    v: Array,
+    do: Array,
+    rows: Positions,
+    cols: Positions,
+    mask: str,
+    scale: float,
+    eps: float,
+) -> BackwardBounds:
+    """Return the allowed errors of dq, dk and dv for a computation with unit roundoff `eps`."""
+    q, k, v, do = (x.astype(np.float64) for x in (q, k, v, do))
+    parts = softmax_blocks(q, k, rows, cols, mask, scale)
+    absolute = contract(parts, np.abs(q), np.abs(k), np.abs(v), np.abs(do), abs(scale), minus=+1)
+    factor = FACTOR * eps * (1 + largest_score(q, k, rows, cols, mask, scale))
+    return BackwardBounds(*(factor * x for x in absolute))
+
+
+def largest_score(q: Array, k: Array, rows: Positions, cols: Positions, mask: str, scale: float) -> float:
+    """Return max|s| over the visible pairs, 0 if there are none."""
+    q, k = q.astype(np.float64), k.astype(np.float64)
+    largest = 0.0
+    for *_, scores in score_blocks(q, k, rows, cols, mask, scale):
+        visible = np.abs(scores[np.isfinite(scores)])
+        largest = max(largest, float(visible.max(initial=0.0)))
+    return largest
+
+
+def error(actual: Array, expected: Array) -> Array:
+    """Return |actual - expected|: 0 where both are the same infinity or both NaN, inf where only one is."""
+    if actual.shape != expected.shape:
+        raise ValueError(f"shapes must agree, got {actual.shape} and expected {expected.shape}")
+    same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
+    with np.errstate(invalid="ignore"):
+        distance = np.abs(actual - expected)
+    return np.where(same, 0, np.where(np.isnan(distance), np.inf, distance))
+
+
+def worst_ratio(error: Array, bound: Array | float) -> float:
+    """Return the greatest error / bound: at most 1 is exact; an error where none is allowed gives inf."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(error == 0, 0, error / bound)
+    return float(np.where(np.isnan(ratio), np.inf, ratio).max(initial=0.0))

@@ -1,0 +1,166 @@
+"""The compiled kernel: mask, maximum, exp and sum of a tile's row in one pass while the row is in cache.
+
+The GEMMs stay in NumPy's BLAS. Compiled once a machine: `cache=True` keeps the machine code beside this file.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numba.extending import overload
+
+from executor.kernels import Array, Positions
+from executor.kernels.backward import RowBlock, tiled_backward
+from executor.kernels.forward import Running, tiled_attend
+
+# What the compiler may do beyond IEEE order. Never "nnan" where a NaN must survive.
+ORDERED = {"contract", "nsz"}
+ANY_ORDER = {"contract", "nsz", "reassoc"}
+COMPARE = {"nnan", "nsz"}
+
+LOG2_E = 1.4426950408889634
+# 1 / k! for k = 13, 12, ..., 2: exp(r) to the last bit for |r| <= log(2) / 2.
+TAYLOR = tuple(float(1 / np.prod(np.arange(1.0, k + 1))) for k in range(13, 1, -1))
+
+
+def attend(
+    q: Array, k: Array, v: Array, rows: Positions, cols: Positions, mask: str, scale: float
+) -> tuple[Array, Array]:
+    """Attend the queries at `rows` to the keys at `cols`; see `executor.kernels`."""
+    return tiled_attend(q, k, v, rows, cols, mask, scale, softmax)
+
+
+def attend_backward(
+    q: Array,
+    k: Array,
+    v: Array,
+    do: Array,
+    lse: Array,
+    delta: Array,
+    rows: Positions,
+    cols: Positions,
+    mask: str,
+    scale: float,
+) -> tuple[Array, Array, Array]:
+    """Return this block's share of dq, dk and dv; see `executor.kernels`."""
+    return tiled_backward(q, k, v, do, lse, delta, rows, cols, mask, scale, gradient)
+
+
+def softmax(scores: Array, running: Running, last: Positions, cols: Positions, mixed: bool) -> None:
+    """Turn a tile of scores into exp(score - top) and carry the running maximum and sum on."""
+    softmax_tile(scores, running.top, running.total, running.factor, last, cols, mixed)
+
+
+def gradient(scores: Array, weights: Array, part: RowBlock, cols: Positions, mixed: bool) -> None:
+    """Turn scores into P = exp(s - lse) and weights dO V^T into dS = P (dO V^T - delta)."""
+    gradient_tile(scores, weights, part.lse, part.delta, part.last, cols, mixed)
+
+
+def exp(x: Any) -> Any:
+    """Return e**x; compiled code uses the vectorisable versions below, uncompiled code this one."""
+    return np.exp(x)
+
+
+@overload(exp, jit_options={"fastmath": ORDERED})
+def _exp(x: Any) -> Any:
+    """Choose by type."""
+    return _exp64 if x.bitwidth == 64 else _exp32
+
+
+# x = n log 2 + r. Adding `magic` rounds to the integer n and leaves n in the low bits of the sum, from where
+# it becomes the exponent of 2**n. Comparisons are written so that a NaN passes through to the result.
+
+
+def _exp64(x: Any) -> Any:
+    """Return e**x in float64, relative error under 1 eps; 0 below -708, inf above 709.4."""
+    magic = 6755399441055744.0
+    w = -708.0 if x < -708.0 else x
+    w = 709.5 if w > 709.5 else w
+    shifted = w * LOG2_E + magic
+    n = shifted - magic
+    r = (w - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10
+    p = TAYLOR[0]
+    for k in range(1, 12):
+        p = p * r + TAYLOR[k]
+    p = (p * r + 1.0) * r + 1.0
+    bits = (np.float64(shifted).view(np.int64) + np.int64(1023)) << np.int64(52)
+    power = np.int64(bits).view(np.float64)
+    return 0.0 if x < -708.0 else p * power
+
+
+def _exp32(x: Any) -> Any:
+    """Return e**x in float32 (Cephes' polynomial), relative error under 1 eps; 0 below -87, inf above 88.4."""
+    one, low, high = np.float32(1), np.float32(-87.0), np.float32(88.5)
+    magic = np.float32(12582912.0)
+    w = low if x < low else x
+    w = high if w > high else w
+    shifted = w * np.float32(LOG2_E) + magic
+    n = shifted - magic
+    r = (w - n * np.float32(0.693359375)) - n * np.float32(-2.12194440e-4)
+    p = np.float32(1.9875691500e-4) * r + np.float32(1.3981999507e-3)
+    p = p * r + np.float32(8.3334519073e-3)
+    p = p * r + np.float32(4.1665795894e-2)
+    p = p * r + np.float32(1.6666665459e-1)
+    p = p * r + np.float32(5.0000001201e-1)
+    p = (p * r) * r + r + one
+    bits = (np.float32(shifted).view(np.int32) + np.int32(127)) << np.int32(23)
+    power = np.int32(bits).view(np.float32)
+    return np.float32(0) if x < low else p * power
+
+
+@njit(cache=True, nogil=True, fastmath=COMPARE)
+def greatest(row: Array) -> Any:
+    """Return the greatest entry. A NaN may be missed here: exp(NaN - anything) brings it into the sum."""
+    top = row[0]
+    for j in range(1, row.size):
+        top = max(top, row[j])
+    return top
+
+
+@njit(cache=True, nogil=True, fastmath=ANY_ORDER)
+def exp_and_sum(row: Array, shift: Any) -> Any:
+    """Replace the row by exp(row - shift) and return its sum."""
+    total = row.dtype.type(0)
+    for j in range(row.size):
+        row[j] = exp(row[j] - shift)
+        total += row[j]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def hide(row: Array, last: int, cols: Positions) -> None:
+    """Set the scores of keys after position `last` to -inf."""
+    for j in range(row.size):
+        if cols[j] > last:
+            row[j] = -np.inf
+
+
+@njit(cache=True, nogil=True, fastmath=ORDERED)
+def softmax_tile(
+    scores: Array, top: Array, total: Array, factor: Array, last: Positions, cols: Positions, mixed: bool
+) -> None:
+    """Do `softmax` row by row."""
+    for i in range(scores.shape[0]):
+        row = scores[i]
+        if mixed:
+            hide(row, last[i], cols)
+        new = max(top[i], greatest(row))
+        shift = new if new > -np.inf else row.dtype.type(0)
+        here = exp_and_sum(row, shift)
+        factor[i] = exp(top[i] - shift)
+        total[i] = total[i] * factor[i] + here
+        top[i] = new
+
+
+@njit(cache=True, nogil=True, fastmath=ORDERED)
+def gradient_tile(
+    scores: Array, weights: Array, lse: Array, delta: Array, last: Positions, cols: Positions, mixed: bool
+) -> None:
+    """Do `gradient` row by row."""
+    for i in range(scores.shape[0]):
+        row, weight = scores[i], weights[i]
+        if mixed:
+            hide(row, last[i], cols)
+        for j in range(row.size):
+            row[j] = exp(row[j] - lse[i])
+            weight[j] = row[j] * (weight[j] - delta[i])

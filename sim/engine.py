@@ -1,0 +1,174 @@
+"""The engine: SimPy owns the clock, and one event for each distinct instant runs the compiled step."""
+
+import math
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import simpy
+from simpy.events import NORMAL, EventPriority
+
+from sim.program import Frozen
+from sim.stall import StallError, find_waits
+from sim.state import IDLE, PASSED, Floats, new_state, new_work
+from sim.step import change_capacity, change_speed, step
+
+Record = Literal["full", "extent"]
+Progress = Callable[[float, float], None]  # the share of all ops passed, and simulated seconds
+Process = Callable[[simpy.Environment, "Engine"], Generator[simpy.Event, Any, Any]]
+
+AFTER_HOOKS = EventPriority(NORMAL + 1)  # what a process does at an instant comes before what ends then
+PROGRESS_SECONDS = 0.1  # least wall time between two calls of a progress hook
+
+
+@dataclass(frozen=True)
+class Spans:
+    """When each op ran. A permute starts on a rank when the rank is ready for it.
+
+    Attributes:
+        start, end: seconds, [ops, ranks]; or [ops], the earliest start and the latest end of any rank. An op
+            that does nothing on a rank starts and ends when it is passed.
+        makespan: seconds at which the last op ended.
+        link_bytes: [links] bytes that each directed link carried.
+        instants: distinct instants at which anything ended.
+    """
+
+    start: Floats
+    end: Floats
+    makespan: float
+    link_bytes: Floats
+    instants: int
+
+
+class Engine:
+    """One run of a frozen program. Any SimPy process may call the setters at any time.
+
+    Attributes:
+        done: an event that succeeds with the makespan, or fails with a StallError.
+        now: seconds at the last instant handled.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        frozen: Frozen,
+        record: Record = "full",
+        progress: Progress | None = None,
+    ) -> None:
+        """Prepare a run in `env`; its first instant is the first thing that `env.run` does, hooks apart."""
+        columns = frozen.ranks if record == "full" else 1
+        self.env, self.frozen, self.record = env, frozen, record
+        self.now, self.instants, self.done = float(env.now), 0, env.event()
+        self.state = new_state(frozen.plan, frozen.network.capacity, columns)
+        self.work = new_work(frozen.plan, frozen.network.capacity)
+        self._progress, self._report_at = progress, 0.0
+        self._total = len(frozen.plan.kind) * frozen.ranks
+        self._generation, self._due = 0, self.now
+        self._arm(self.now)
+
+    def set_capacity(self, link: int, bytes_per_second: float) -> None:
+        """Let `link` carry `bytes_per_second` from now on; 0 takes it down."""
+        if not 0 <= link < self.frozen.network.pad:
+            raise ValueError(f"link must be 0 to {self.frozen.network.pad - 1}, got {link}")
+        _check_rate("capacity", bytes_per_second)
+        plan, now = self.frozen.plan, self._hook_time()
+        due = change_capacity(plan, self.state, self.work, int(link), float(bytes_per_second), now)
+        self._rearm(due)
+
+    def set_speed(self, rank: int, factor: float) -> None:
+        """Let `rank` compute `factor` times as fast as planned from now on; 0 halts it."""
+        if not 0 <= rank < self.frozen.ranks:
+            raise ValueError(f"rank must be 0 to {self.frozen.ranks - 1}, got {rank}")
+        _check_rate("speed", factor)
+        plan, now = self.frozen.plan, self._hook_time()
+        due = change_speed(plan, self.state, self.work, int(rank), float(factor), now)
+        self._rearm(due)
+
+    def spans(self) -> Spans:
+        """Return the spans so far."""
+        full = self.record == "full"
+        return Spans(
+            start=self.state.start if full else self.state.start[:, 0],
+            end=self.state.end if full else self.state.end[:, 0],
+            makespan=self.now,
+            link_bytes=self.state.carried[:-1],
+            instants=self.instants,
+        )
+
+    def _hook_time(self) -> float:
+        """Return SimPy's now, which may lie a rounding error before the last instant."""
+        return max(self.now, float(self.env.now))
+
+    def _rearm(self, due: float) -> None:
+        """Arm the next instant anew after a hook; before the first instant it is armed already."""
+        if self.instants > 0 and not self.done.triggered:
+            self._arm_or_end(due)
+
+    def _arm(self, due: float) -> None:
+        """Let the step run at `due`; an event armed before is void."""
+        self._generation += 1
+        self._due = float(due)
+        event = self.env.event()
+        event._ok, event._value = True, self._generation
+        event.callbacks.append(self._tick)
+        self.env.schedule(event, AFTER_HOOKS, max(0.0, due - self.env.now))
+
+    def _tick(self, event: simpy.Event) -> None:
+        """Handle one instant. (Here a burst would run the step on, up to `env.peek()`.)"""
+        if event.value != self._generation:
+            return
+        self.now = self._due
+        self.instants += 1
+        due = step(self.frozen.plan, self.state, self.work, self.now)
+        self._report()
+        self._arm_or_end(due)
+
+    def _arm_or_end(self, due: float) -> None:
+        """Arm the next instant; if nothing will end, end the run, or wait for a process to act."""
+        if due < np.inf:
+            self._arm(due)
+        elif self.work.counts[PASSED] == self._total:
+            self.done.succeed(self.now)
+        elif self.env.peek() < np.inf and bool(np.any(self.state.phase != IDLE)):
+            self._arm(max(self.now, self.env.peek()))
+        else:
+            self.done.fail(StallError(self.now, find_waits(self.frozen, self.state)))
+
+    def _report(self) -> None:
+        """Call the progress hook if there is one and it was not called just now."""
+        if self._progress is not None and time.monotonic() >= self._report_at:
+            self._report_at = time.monotonic() + PROGRESS_SECONDS
+            self._progress(int(self.work.counts[PASSED]) / max(1, self._total), self.now)
+
+
+def run(
+    frozen: Frozen,
+    *,
+    processes: Sequence[Process] = (),
+    record: Record = "full",
+    progress: Progress | None = None,
+) -> Spans:
+    """Run `frozen` to its end and return when each op ran.
+
+    Args:
+        processes: functions (env, engine) of SimPy processes that may change capacities and speeds.
+        record: "full" keeps every rank's spans, "extent" the earliest start and latest end of each op.
+        progress: called now and then with the share of ops passed and the simulated seconds.
+
+    Raises:
+        StallError: when nothing can ever end.
+    """
+    env = simpy.Environment()
+    engine = Engine(env, frozen, record, progress)
+    for process in processes:
+        env.process(process(env, engine))
+    env.run(until=engine.done)
+    return engine.spans()
+
+
+def _check_rate(name: str, value: float) -> None:
+    """Raise a ValueError unless `value` is finite and not negative."""
+    if not (0 <= value < math.inf):
+        raise ValueError(f"{name} must be finite and not negative, got {value}")

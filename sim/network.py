@@ -1,0 +1,161 @@
+"""A cluster as the engine sees it: directed links as arrays, and static routes between ranks."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+
+from sim.routes import Roads, paths
+from sim.state import Floats, Longs
+
+PICOSECONDS = 1e12
+
+
+class Network:
+    """The links of a graph and the routes on them. A link's number is its place in `graph.edges`.
+
+    Attributes:
+        ranks: schedule ranks that are placed.
+        gpus: [ranks] the node that runs each schedule rank.
+        links, kinds: [links] the (tail, head) nodes and the link class of each directed link.
+        capacity: [links + 1] bytes per second, bandwidth x efficiency; the last, `pad`, is infinite.
+        latency: [links + 1] seconds; 0 for `pad`.
+    """
+
+    def __init__(
+        self,
+        graph: nx.DiGraph,
+        placement: Sequence[int] | None = None,
+        efficiency: Mapping[str, float] | None = None,
+    ) -> None:
+        """Compile `graph`.
+
+        Args:
+            placement: placement[r] is the `rank` of the GPU that runs schedule rank r; r itself if None.
+            efficiency: the share of its bandwidth that a link kind reaches; 1 where not given.
+
+        Raises:
+            ValueError: for a number that is absurd, or a placement that is not one GPU a rank.
+        """
+        self.name: str = graph.graph.get("name") or "without a name"
+        self.links: list[tuple[str, str]] = list(graph.edges)
+        self.kinds: list[str] = [kind for _, _, kind in graph.edges(data="kind", default="link")]
+        self.pad = len(self.links)
+        reached = [_share(efficiency or {}, kind) for kind in self.kinds]
+        self.capacity = np.append(_numbers(graph, "bandwidth", 0, False) * np.array(reached), np.inf)
+        self.latency = np.append(_numbers(graph, "latency", 0, True), 0.0)
+        by_rank = _gpus(graph, self.name)
+        chosen = range(len(by_rank)) if placement is None else placement
+        self.gpus = _placed(by_rank, chosen, self.name)
+        self.ranks = len(self.gpus)
+        self._number = {link: number for number, link in enumerate(self.links)}
+        self._roads, self._node = _roads(graph, self.latency[:-1], self.gpus)
+        self._known: Longs = np.empty(0, np.int64)  # source * ranks + destination, sorted
+        self._routes: Longs = np.empty((0, 1), np.int64)  # the links of each known pair
+
+    def link(self, tail: str, head: str) -> int:
+        """Return the number of the directed link from `tail` to `head`."""
+        if (tail, head) not in self._number:
+            raise ValueError(f"no link {tail} -> {head} in cluster {self.name}")
+        return self._number[tail, head]
+
+    def route(self, source: npt.ArrayLike, destination: npt.ArrayLike) -> Longs:
+        """Return the links from each source rank to each destination rank, [n, hops], `pad` behind the end.
+
+        A rank reaches itself without a link.
+
+        Raises:
+            ValueError: when there is no path.
+        """
+        pairs = np.asarray(source, np.int64) * self.ranks + np.asarray(destination, np.int64)
+        wanted, place = np.unique(pairs, return_inverse=True)
+        new = np.setdiff1d(wanted, self._known, assume_unique=True)
+        if len(new) > 0:
+            self._learn(new)
+        return self._routes[np.searchsorted(self._known, wanted)][place.reshape(-1)]
+
+    def _learn(self, pairs: Longs) -> None:
+        """Add the routes of new pairs to the table, which stays sorted."""
+        source, destination = np.divmod(pairs, self.ranks)
+        tables = [self._routes]
+        first = np.flatnonzero(np.diff(source, prepend=-1))
+        for begin, end in zip(first, [*first[1:], len(pairs)], strict=True):
+            tables.append(self._from(int(source[begin]), destination[begin:end]))
+        hops = max(table.shape[1] for table in tables)
+        routes = np.concatenate([_widen(table, hops, self.pad) for table in tables])
+        known = np.concatenate([self._known, pairs])
+        order = np.argsort(known, kind="stable")
+        self._known, self._routes = known[order], routes[order]
+
+    def _from(self, source: int, destinations: Longs) -> Longs:
+        """Return the links from one rank to others, [destinations, hops]."""
+        table: Longs = paths(self._roads, self._node[source], self._node[destinations])
+        lost = (table[:, 0] < 0) & (destinations != source)
+        if lost.any():
+            other = int(destinations[lost.argmax()])
+            raise ValueError(
+                f"no path from rank {source} ({self.gpus[source]}) to rank {other} ({self.gpus[other]})"
+            )
+        return np.where(table < 0, self.pad, table)
+
+
+def _widen(table: Longs, hops: int, pad: int) -> Longs:
+    """Return `table` with `hops` columns, the new ones full of `pad`."""
+    return np.pad(table, ((0, 0), (0, hops - table.shape[1])), constant_values=pad)
+
+
+def _share(efficiency: Mapping[str, float], kind: str) -> float:
+    """Return the share of its bandwidth that a link of `kind` reaches."""
+    share = efficiency.get(kind, 1.0)
+    if not (0 < share < math.inf):
+        raise ValueError(f"efficiency must be positive and finite: {kind} has {share}")
+    return share
+
+
+def _numbers(graph: nx.DiGraph, name: str, least: float, may_equal: bool) -> Floats:
+    """Return the attribute `name` of every link, checked."""
+    for tail, head, value in graph.edges(data=name):
+        known = isinstance(value, int | float) and math.isfinite(value)
+        if not known or not (value > least or (may_equal and value == least)):
+            rule = "finite and not negative" if may_equal else "finite and positive"
+            raise ValueError(f"{name} must be {rule}: link {tail} -> {head} has {value}")
+    return np.array([value for _, _, value in graph.edges(data=name)], np.float64)
+
+
+def _gpus(graph: nx.DiGraph, name: str) -> list[str]:
+    """Return the GPU nodes in the order of their ranks, which must be 0, 1, 2, ..."""
+    ranks = {node: rank for node, rank in graph.nodes(data="rank") if rank is not None}
+    gpus = sorted(ranks, key=lambda node: ranks[node])
+    if not gpus:
+        raise ValueError(f"cluster {name} has no GPU: no node has a rank")
+    for expected, node in enumerate(gpus):
+        if ranks[node] != expected:
+            raise ValueError(f"GPU ranks must be 0, 1, 2, ...: {node} has {ranks[node]}, expected {expected}")
+    return gpus
+
+
+def _placed(gpus: list[str], placement: Sequence[int], name: str) -> list[str]:
+    """Return the GPU of each schedule rank."""
+    if len(placement) > len(gpus):
+        raise ValueError(f"placement needs {len(placement)} GPUs: cluster {name} has {len(gpus)}")
+    taken: dict[int, int] = {}
+    for rank, gpu in enumerate(placement):
+        if not 0 <= gpu < len(gpus):
+            raise ValueError(f"placement must name GPUs 0 to {len(gpus) - 1}: rank {rank} has {gpu}")
+        if gpu in taken:
+            raise ValueError(f"placement must name a GPU once: ranks {taken[gpu]} and {rank} have {gpu}")
+        taken[gpu] = rank
+    return [gpus[gpu] for gpu in placement]
+
+
+def _roads(graph: nx.DiGraph, latency: Floats, gpus: list[str]) -> tuple[Roads, Longs]:
+    """Return the graph in compressed rows, and the node number of each schedule rank."""
+    number = {node: k for k, node in enumerate(graph.nodes)}
+    tail = np.array([number[node] for node, _ in graph.edges], np.int64)
+    head = np.array([number[node] for _, node in graph.edges], np.int64)
+    start = np.searchsorted(tail, np.arange(len(number) + 1)).astype(np.int64)
+    is_gpu = np.array([rank is not None for _, rank in graph.nodes(data="rank")], np.bool_)
+    picoseconds = np.round(latency * PICOSECONDS).astype(np.int64)
+    return Roads(start, tail, head, picoseconds, is_gpu), np.array([number[gpu] for gpu in gpus], np.int64)

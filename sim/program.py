@@ -1,0 +1,219 @@
+"""What the engine runs: bulk ops over all ranks on in-order streams, and their frozen tables."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.network import Network
+from sim.state import COMPUTE, PERMUTE, Bools, Floats, Ints, Plan
+
+Numbers = float | npt.ArrayLike  # one for all ranks, or one a rank
+
+
+class Program:
+    """A list of ops. Op o stands for the same op on every rank; it waits, rank by rank, for `after`.
+
+    Arrays handed over are kept, not copied: do not change them later.
+    """
+
+    def __init__(self, ranks: int) -> None:
+        """Begin a program of `ranks` ranks."""
+        if ranks < 1:
+            raise ValueError(f"ranks must be at least 1, got {ranks}")
+        self.ranks = ranks
+        self.kinds: list[int] = []
+        self.streams: list[int] = []
+        self.after: list[tuple[int, ...]] = []
+        self.row_of: list[int] = []
+        self.pattern_of: list[int] = []
+        self.rows: list[Floats] = []
+        self.patterns: list[Ints] = []
+        self._row_ids: dict[object, int] = {}
+        self._pattern_ids: dict[object, int] = {}
+        self._whole: set[int] = set()  # rows that are known to hold whole numbers
+        self._held: list[object] = []  # keeps what _row_ids and _pattern_ids know by identity
+
+    def compute(self, cost: Numbers, after: Sequence[int] = (), stream: int = 0) -> int:
+        """Add a compute of `cost` seconds [ranks]; return its op id."""
+        return self._add(COMPUTE, self._row(cost, "cost"), 0, after, stream)
+
+    def permute(self, dst: npt.ArrayLike, nbytes: Numbers, after: Sequence[int] = (), stream: int = 1) -> int:
+        """Add a permute: rank r sends nbytes[r] bytes to rank dst[r] (-1: to none); return its op id.
+
+        It starts on a rank when the rank's inputs are there, its flow when both ends have started, and is
+        done on a rank when its own send and its own receive are. A rank sends to itself in no time.
+        """
+        row = self._row(nbytes, "nbytes")
+        if row not in self._whole:
+            self._check(self.rows[row] == np.floor(self.rows[row]), self.rows[row], "nbytes", "whole numbers")
+            self._whole.add(row)
+        return self._add(PERMUTE, row, self._pattern(dst), after, stream)
+
+    def _add(self, kind: int, row: int, pattern: int, after: Sequence[int], stream: int) -> int:
+        op = len(self.kinds)
+        if stream < 0:
+            raise ValueError(f"stream must not be negative: op {op} has {stream}")
+        if any(not 0 <= earlier < op for earlier in after):
+            raise ValueError(f"an op waits for earlier ops: op {op} has after={tuple(after)}")
+        self.kinds.append(kind)
+        self.row_of.append(row)
+        self.pattern_of.append(pattern)
+        self.after.append(tuple(after))
+        self.streams.append(stream)
+        return op
+
+    def _row(self, values: Numbers, name: str) -> int:
+        """Return the row of `values`; equal numbers, and the same array, share one."""
+        is_number = isinstance(values, int | float)
+        key = values if is_number else id(values)
+        known = self._row_ids.get((is_number, key))
+        if known is not None:
+            return known
+        row = np.asarray(values, np.float64)
+        if row.shape not in ((), (self.ranks,)):
+            raise ValueError(f"{name} must be one number or one a rank ({self.ranks}), got shape {row.shape}")
+        row = np.broadcast_to(row, (self.ranks,))
+        self._check(np.isfinite(row) & (row >= 0), row, name, "finite and not negative")
+        self._held.append(values)
+        self._row_ids[is_number, key] = len(self.rows)
+        self.rows.append(row)
+        return len(self.rows) - 1
+
+    def _check(self, fine: Bools, row: Floats, name: str, rule: str) -> None:
+        """Raise a ValueError that names the first rank that is not fine."""
+        if not fine.all():
+            rank = int(fine.argmin())
+            raise ValueError(f"{name} must be {rule}: op {len(self.kinds)} has {row[rank]:g} on rank {rank}")
+
+    def _pattern(self, dst: npt.ArrayLike) -> int:
+        """Return the row of `dst`; equal patterns share one."""
+        known = self._pattern_ids.get(id(dst))
+        if known is not None:
+            return known
+        pattern = np.asarray(dst, np.int32)
+        _check_pattern(pattern, self.ranks, len(self.kinds))
+        index = self._pattern_ids.setdefault(pattern.tobytes(), len(self.patterns))
+        if index == len(self.patterns):
+            self.patterns.append(pattern)
+        self._held.append(dst)
+        self._pattern_ids[id(dst)] = index
+        return index
+
+
+def _check_pattern(dst: Ints, ranks: int, op: int) -> None:
+    """Raise a ValueError unless every rank sends to at most one rank and receives from at most one."""
+    if dst.shape != (ranks,):
+        raise ValueError(f"dst must have one entry a rank ({ranks}): op {op} has shape {dst.shape}")
+    if dst.min() < -1 or dst.max() >= ranks:
+        raise ValueError(f"dst must be -1 (none) or 0 to {ranks - 1}: op {op} has {dst.min()} to {dst.max()}")
+    sends = np.bincount(dst[dst >= 0], minlength=ranks)
+    if sends.max() > 1:
+        raise ValueError(f"dst must name a rank once: op {op} names {sends.argmax()} {sends.max()} times")
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A program tied to a network: what the engine runs, as often as it is asked to."""
+
+    ranks: int
+    network: Network
+    plan: Plan
+
+
+def freeze(program: Program, network: Network) -> Frozen:
+    """Turn `program` into tables, with the routes of its flows on `network`.
+
+    Raises:
+        ValueError: when the network places fewer ranks than the program has, or has no route.
+    """
+    if program.ranks > network.ranks:
+        raise ValueError(
+            f"program needs {program.ranks} ranks: cluster {network.name} has {network.ranks} GPUs placed"
+        )
+    order, length, position = _positions(program.streams)
+    need_stream, need_position = _needs(program, position)
+    wake_start, wake = _wakes(program, need_stream, need_position, order)
+    dst, src = _ends(program)
+    route, latency = _routes(dst, network)
+    rows = np.stack(program.rows) if program.rows else np.zeros((1, program.ranks))
+    plan = Plan(
+        kind=np.array(program.kinds, np.int8),
+        pattern=np.array(program.pattern_of, np.int32),
+        row=np.array(program.row_of, np.int32),
+        rows=np.ascontiguousarray(rows),
+        order=order,
+        length=length,
+        need_stream=need_stream,
+        need_position=need_position,
+        wake_start=wake_start,
+        wake=wake,
+        dst=dst,
+        src=src,
+        route=route,
+        weight=(route != network.pad).astype(np.int32),
+        latency=latency,
+    )
+    return Frozen(program.ranks, network, plan)
+
+
+def _positions(streams: list[int]) -> tuple[Ints, Ints, list[int]]:
+    """Return the op at each position of each stream, the streams' lengths, and each op's position."""
+    length = np.bincount(np.array(streams, np.int64), minlength=1).astype(np.int32)
+    order = np.full((len(length), max(1, int(length.max()))), -1, np.int32)
+    filled, position = [0] * len(length), []
+    for op, stream in enumerate(streams):
+        order[stream, filled[stream]] = op
+        position.append(filled[stream])
+        filled[stream] += 1
+    return order, length, position
+
+
+def _needs(program: Program, position: list[int]) -> tuple[Ints, Ints]:
+    """Return what each op waits for, [ops, needs]: a stream and the last position there that must pass.
+
+    Its own stream is in order, so it is not listed; position -1 has always passed.
+    """
+    latest: list[dict[int, int]] = []
+    for op, after in enumerate(program.after):
+        latest.append({})
+        for earlier in after:
+            stream = program.streams[earlier]
+            if stream != program.streams[op]:
+                latest[op][stream] = max(position[earlier], latest[op].get(stream, -1))
+    width = max([1, *map(len, latest)])
+    need_stream = np.zeros((len(latest), width), np.int32)
+    need_position = np.full((len(latest), width), -1, np.int32)
+    for op, needs in enumerate(latest):
+        for k, stream in enumerate(sorted(needs)):
+            need_stream[op, k], need_position[op, k] = stream, needs[stream]
+    return need_stream, need_position
+
+
+def _wakes(program: Program, need_stream: Ints, need_position: Ints, order: Ints) -> tuple[Ints, Ints]:
+    """Return, for each op, the streams in which passing it may let an op start: its own, and waiting ones."""
+    wakes = [{stream} for stream in program.streams]
+    for op, k in zip(*np.nonzero(need_position >= 0), strict=True):
+        wakes[order[need_stream[op, k], need_position[op, k]]].add(program.streams[op])
+    start = np.cumsum([0, *map(len, wakes)], dtype=np.int32)
+    return start, np.array([stream for streams in wakes for stream in sorted(streams)], np.int32)
+
+
+def _ends(program: Program) -> tuple[Ints, Ints]:
+    """Return receivers and senders, [patterns, ranks]; a send to oneself is none at all."""
+    ranks = np.arange(program.ranks, dtype=np.int32)
+    dst = np.stack(program.patterns) if program.patterns else np.full((1, program.ranks), -1, np.int32)
+    dst = np.where(dst == ranks, np.int32(-1), dst)
+    src = np.full_like(dst, -1)
+    pattern, sender = np.nonzero(dst >= 0)
+    src[pattern, dst[pattern, sender]] = sender
+    return dst, src
+
+
+def _routes(dst: Ints, network: Network) -> tuple[Ints, Floats]:
+    """Return each flow's links, [flows, hops], and the sum of their latencies."""
+    sender = np.broadcast_to(np.arange(dst.shape[1]), dst.shape).ravel()
+    receiver = np.where(dst.ravel() >= 0, dst.ravel(), sender)
+    route = np.ascontiguousarray(network.route(sender, receiver), np.int32)
+    return route, network.latency[route].sum(axis=1)

@@ -1,0 +1,131 @@
+"""Topologies are found by listing the folder, or in a file of the caller's."""
+
+import subprocess
+import sys
+
+import pytest
+
+import topologies
+from topologies.laws import check
+
+MINE = """
+from dataclasses import dataclass
+import networkx as nx
+
+@dataclass
+class Part:
+    size: int
+
+def pair(nodes: int = 1) -> nx.DiGraph:
+    graph = nx.DiGraph()
+    for rank in range(2 * Part(nodes).size):
+        graph.add_node(rank, kind="gpu", rank=rank, flop_rate=1e12)
+        graph.add_edge(rank, (rank + 1) % (2 * nodes), bandwidth=1e9, latency=1e-6)
+    return graph
+
+def broken(nodes: int = 1) -> nx.DiGraph:
+    return 1 / 0
+
+def number(nodes: int = 1) -> nx.DiGraph:
+    return 7
+
+constant = 7
+"""
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """Return the path of a file of topologies."""
+    path = tmp_path / "mine.py"
+    path.write_text(MINE)
+    return path
+
+
+def test_the_folder_is_listed():
+    assert topologies.names() == [
+        "dgx_a100",
+        "dgx_h100",
+        "fully_connected",
+        "gb200_nvl72",
+        "hgx_h200",
+        "hgx_h800",
+        "perlmutter",
+        "ring",
+        "switch",
+        "two_level",
+    ]
+
+
+@pytest.mark.parametrize("name", topologies.names())
+def test_every_name_is_found_and_documented(name):
+    topology = topologies.find(name)
+    assert topology.__name__ == name
+    assert topology.__doc__
+
+
+def test_listing_needs_no_networkx():
+    code = (
+        "import sys, topologies, topologies.options; topologies.names(); sys.exit('networkx' in sys.modules)"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}).returncode == 0
+    )
+
+
+@pytest.mark.parametrize("name", ["dgx_h10", "dgx-h100", "DGX_H100", "dgx_h1000"])
+def test_an_unknown_name_is_answered_with_the_nearest(name):
+    with pytest.raises(ValueError, match=rf"^no topology '{name}': expected one of .*; nearest is dgx_h100$"):
+        topologies.find(name)
+
+
+@pytest.mark.parametrize("name", ["", "xyz", "os", "_machines", "check", "rail", "__init__"])
+def test_what_is_no_topology_is_not_found(name):
+    with pytest.raises(ValueError, match=f"^no topology '{name}': expected one of dgx_a100, "):
+        topologies.find(name)
+
+
+def test_a_name_like_no_other_gets_no_suggestion():
+    with pytest.raises(ValueError, match=r"expected one of [^;]*$"):
+        topologies.find("xyz")
+
+
+def test_a_topology_of_the_callers_own_needs_only_the_numbers(mine):
+    graph = topologies.find(f"{mine}:pair")(2)
+    check(graph)
+    assert graph.graph["name"] == f"{mine}:pair(2)"
+    assert f"link.latency: as written in {mine}:pair" in graph.graph["assumptions"]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("broken", "broken failed on \\(1\\): ZeroDivisionError: division by zero"),
+        ("number", "number must return a networkx.DiGraph, got int"),
+        ("absent", "no function 'absent' in"),
+        ("constant", "no function 'constant' in"),
+        ("", "names no function: write"),
+        ("a.b", "names no function: write"),
+    ],
+)
+def test_a_bad_function_of_the_callers_is_one_line(mine, function, message):
+    with pytest.raises(ValueError, match=message) as refusal:
+        topologies.find(f"{mine}:{function}")(1)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("text", ["def f(:", "import nothing_of_the_kind", "raise SystemExit(3)", "\x00"])
+def test_a_file_that_does_not_run_is_one_line(tmp_path, text):
+    path = tmp_path / "bad.py"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"bad\.py cannot be run: ") as refusal:
+        topologies.find(f"{path}:f")
+    assert "\n" not in str(refusal.value)
+
+
+def test_no_file_is_one_line(tmp_path):
+    with pytest.raises(ValueError, match=r"^no topology file '.*none\.py'$"):
+        topologies.find(f"{tmp_path}/none.py:f")
+    with pytest.raises(ValueError, match=r"^no topology file"):
+        topologies.find(f"{tmp_path}:f")
+    with pytest.raises(ValueError, match=r"none\.py names no function: write .*none\.py:NAME"):
+        topologies.find(f"{tmp_path}/none.py")

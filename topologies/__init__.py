@@ -1,0 +1,57 @@
+"""Clusters as graphs: functions that return a networkx.DiGraph, one file a family of machines.
+
+A topology is any function of this folder annotated `-> nx.DiGraph`; adding a file adds it to names().
+"""
+
+import ast
+import difflib
+import importlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Topology = Callable[..., "nx.DiGraph"]
+
+
+def names() -> list[str]:
+    """Return the names of all topologies, sorted."""
+    return sorted(_homes())
+
+
+def find(name: str) -> Topology:
+    """Return the topology of that name, or of that name in a file of the caller's: FILE.py:NAME.
+
+    Raises:
+        ValueError: there is none, or the file cannot be run.
+    """
+    if ":" in name or name.endswith(".py"):
+        from topologies.own import load
+
+        return load(name)
+    homes = _homes()
+    if name not in homes:
+        near = difflib.get_close_matches(name, homes, n=1, cutoff=0.5)
+        hint = f"; nearest is {near[0]}" if near else ""
+        raise ValueError(f"no topology {name!r}: expected one of {', '.join(sorted(homes))}{hint}")
+    topology: Topology = getattr(importlib.import_module(homes[name]), name)
+    return topology
+
+
+@cache
+def _homes() -> dict[str, str]:
+    """Return topology -> module, read from the source so that networkx is not imported."""
+    homes = {}
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        for item in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(item, ast.FunctionDef) and not item.name.startswith("_") and _returns_graph(item):
+                homes[item.name] = f"{__name__}.{path.stem}"
+    return homes
+
+
+def _returns_graph(function: ast.FunctionDef) -> bool:
+    """Tell whether the function is annotated -> nx.DiGraph."""
+    return function.returns is not None and ast.unparse(function.returns) == "nx.DiGraph"

@@ -1,0 +1,55 @@
+"""NVIDIA GB200 NVL72: a rack that is one NVLink domain."""
+
+import networkx as nx
+
+from topologies.fabric import NDR, rail
+from topologies.hardware import GPUS
+from topologies.links import GPUDIRECT_LINK, NVLINK_SOURCE, NVSWITCH_LINK, PCIE5_SOURCE, Link, cable
+from topologies.units import in_range
+
+TRAYS = 18  # of a rack
+TRAY_GPUS = 4  # of a tray, and as many NICs
+
+
+def gb200_nvl72(racks: int = 1) -> nx.DiGraph:
+    """Return GB200 NVL72 racks: 18 trays of four GPUs, all 72 on one flat NVLink domain.
+
+    The 18 NVSwitch chips are one node: each GPU has one link of 50 GB/s to each chip. Racks are joined by
+    four non-blocking rails, one for each NIC of a tray. The Grace CPUs are left out.
+
+    Args:
+        racks: number of racks, at least 1; ranks 72r .. 72r+71 live in rack r, four a tray.
+    Raises:
+        ValueError: racks is less than 1.
+    References:
+        https://docs.nvidia.com/base-command-manager/product-manuals/nvidia-mission-control/nvlink: 18 trays
+        of four GPUs, one link from each GPU to each switch chip;
+        https://github.com/stas00/ml-engineering (network/README.md @744d01e): NVLink 5, 50 GB/s a direction;
+        https://github.com/coreweave/nccl-tests (README.md): four 400 Gb/s ConnectX-7 NICs a tray.
+    """
+    in_range(racks, "racks")
+    gpu = GPUS["GB200-186"]
+    nvlink = Link("nvlink", gpu.nvlink_total, NVSWITCH_LINK.latency)
+    pcie = Link("pcie", gpu.pcie_bandwidth, GPUDIRECT_LINK.latency)
+    graph = nx.DiGraph(
+        name=f"gb200_nvl72({racks})",
+        sources=gpu.sources() | {"nvlink.bandwidth": NVLINK_SOURCE, "pcie.bandwidth": PCIE5_SOURCE},
+        assumptions=[
+            *gpu.assumptions(),
+            NVSWITCH_LINK.of("nvlink.latency"),
+            GPUDIRECT_LINK.of("pcie.latency"),
+            "nic: GPU i of a tray uses NIC i of it, at the PCIe 5 rate of the NIC",
+        ],
+    )
+    for rank in range(racks * TRAYS * TRAY_GPUS):
+        tray, i = divmod(rank, TRAY_GPUS)
+        rack, host = f"rack{tray // TRAYS}", f"rack{tray // TRAYS}/tray{tray % TRAYS}"
+        graph.add_node(f"{host}/gpu{i}", **gpu.node(rank, host), nic=f"{host}/nic{i}")
+        graph.add_node(f"{host}/nic{i}", kind="nic", host=host)
+        graph.add_node(f"{rack}/nvswitch", kind="nvswitch")
+        cable(graph, f"{host}/gpu{i}", f"{rack}/nvswitch", nvlink)
+        cable(graph, f"{host}/gpu{i}", f"{host}/nic{i}", pcie)
+    if racks > 1:  # inside one rack nothing travels over the NICs
+        trays = [f"rack{r}/tray{t}" for r in range(racks) for t in range(TRAYS)]
+        rail(graph, [[f"{host}/nic{i}" for i in range(TRAY_GPUS)] for host in trays], NDR)
+    return graph

@@ -1,0 +1,130 @@
+"""The cluster's command-line options, shared by both commands, and the graph that they name."""
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from topologies import Topology, find
+from topologies.laws import check
+from topologies.units import in_range, parse_whole
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+LARGEST_CLUSTER = 2**17  # GPUs; a graph of more is minutes and gigabytes
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def cluster_options(command: _Command) -> _Command:
+    """Give a click command --cluster, --nodes and --gpus, as arguments cluster, nodes and gpus."""
+    for option in reversed(
+        (
+            click.option(
+                "--cluster",
+                default="dgx_h100",
+                show_default=True,
+                metavar="NAME|FILE.py:NAME",
+                help="A topology; `ringloom topology list` names them.",
+            ),
+            click.option(
+                "--nodes", callback=_whole, metavar="N", help="How many machines (racks, for NVL72)."
+            ),
+            click.option("--gpus", callback=_whole, metavar="N", help="How many GPUs, in place of --nodes."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def build(cluster: str, nodes: int | None = None, gpus: int | None = None) -> "tuple[nx.DiGraph, int]":
+    """Return the cluster's graph, checked against the laws, and how many of its GPUs are to be used.
+
+    The GPUs used are ranks 0 .. n-1: all of the graph's, unless fewer than one machine has were asked for.
+
+    Args:
+        cluster: name of a topology, or FILE.py:NAME.
+        nodes: machines, or whatever the topology's first argument counts; 1 unless said.
+        gpus: GPUs in all, in place of nodes; if both are given they must agree.
+    Raises:
+        ValueError: no such cluster, a size it cannot have, or a graph that breaks a law.
+    """
+    topology = find(cluster)
+    for name, size in (("nodes", nodes), ("gpus", gpus)):
+        if size is not None:
+            in_range(size, name, maximum=LARGEST_CLUSTER)
+    unit = _size_argument(topology, cluster)
+    if unit == "gpus":
+        if nodes is not None:
+            raise ValueError(f"nodes {nodes}: {cluster} has no machines, its size is given by gpus")
+        graph = topology() if gpus is None else topology(gpus)
+        used = _count(graph)
+    else:
+        each = _count(topology(1) if unit else topology())
+        units, used = _units(cluster, unit, each, nodes, gpus)
+        graph = topology(units) if unit else topology()
+    check(graph)
+    if used > _count(graph):
+        raise ValueError(f"gpus {used}: {graph.graph['name']} has {_count(graph)} GPUs")
+    return graph, _count(graph) if gpus is None else used
+
+
+def _size_argument(topology: Topology, cluster: str) -> str:
+    """Return the name of the topology's first argument, which is its size; "" if it takes none.
+
+    Raises:
+        ValueError: other arguments have no default.
+    """
+    named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = list(inspect.signature(topology).parameters.values())
+    for parameter in parameters[1:]:
+        if parameter.default is parameter.empty and parameter.kind in named:
+            raise ValueError(f"{cluster} is no topology: its argument {parameter.name} has no default")
+    return parameters[0].name if parameters and parameters[0].kind in named else ""
+
+
+def _units(cluster: str, unit: str, each: int, nodes: int | None, gpus: int | None) -> tuple[int, int]:
+    """Return how many units of `each` GPUs to build, and how many GPUs to use."""
+    units = nodes or 1
+    if gpus is not None and nodes is None:
+        if gpus > each and gpus % each:
+            near, one = gpus // each * each, unit.removesuffix("s") or "graph"
+            raise ValueError(
+                f"gpus {gpus} is no multiple of the {each} of one {one} of {cluster}: "
+                f"nearest are {near} and {near + each}"
+            )
+        units = max(1, gpus // each)
+    used = units * each if gpus is None else gpus
+    if used != units * each and not (units == 1 and used < each):
+        raise ValueError(
+            f"gpus {gpus}: nodes {nodes} of {cluster} are {units * each} GPUs; give one of the two"
+        )
+    if units > 1 and not unit:
+        raise ValueError(f"{cluster} is of one size, {each} GPUs: it cannot be had {units} times")
+    if units * each > LARGEST_CLUSTER:
+        raise ValueError(
+            f"a cluster has at most {LARGEST_CLUSTER} GPUs: {cluster} {units} has {units * each}"
+        )
+    return units, used
+
+
+def _count(graph: "nx.DiGraph") -> int:
+    """Return the number of GPUs.
+
+    Raises:
+        ValueError: there is none.
+    """
+    gpus: int = sum(kind == "gpu" for _, kind in graph.nodes(data="kind"))
+    if not gpus:
+        raise ValueError(f"{graph.graph['name']} has no GPU: a node of kind 'gpu'")
+    return gpus
+
+
+def _whole(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """Read a size for click."""
+    try:
+        return None if text is None else parse_whole(text, str(parameter.name), maximum=LARGEST_CLUSTER)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None

@@ -1,0 +1,93 @@
+"""A topology of the caller's own: FILE.py:NAME wherever the name of a cluster is taken."""
+
+import functools
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from topologies.laws import unaccounted
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from topologies import Topology
+
+
+def load(name: str) -> "Topology":
+    """Return the function NAME of FILE.py as a topology.
+
+    What such a function may leave out of its graph is filled in: the graph's name, a link's kind ("link")
+    and offloaded (True), and, for numbers without a source, the assumption that they are right.
+
+    Raises:
+        ValueError: no such file or function, or the file fails; when called, the function fails.
+    """
+    path, _, function = name.rpartition(":") if not name.endswith(".py") else (name, "", "")
+    if not function.isidentifier():
+        raise ValueError(f"{name} names no function: write {path or name}:NAME")
+    if not Path(path).is_file():
+        raise ValueError(f"no topology file {path!r}")
+    body = vars(_run(Path(path).resolve())).get(function)
+    if not callable(body):
+        raise ValueError(f"no function {function!r} in {path}")
+
+    @functools.wraps(body)
+    def topology(*size: int) -> "nx.DiGraph":
+        graph = _call(body, name, size)
+        _complete(graph, name, size)
+        return graph
+
+    return topology
+
+
+@functools.cache
+def _run(path: Path) -> ModuleType:
+    """Run a Python file once and return its module."""
+    name = f"_topology_{abs(hash(path)):x}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses of the file look themselves up here
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise ValueError(f"{path} cannot be run: {_one_line(error)}") from error
+    return module
+
+
+def _call(body: "Topology", name: str, size: tuple[int, ...]) -> "nx.DiGraph":
+    """Call a stranger's function; whatever it raises becomes a ValueError that names it."""
+    import networkx as nx
+
+    try:
+        graph = body(*size)
+    except Exception as error:
+        raise ValueError(f"{name} failed on {_written(size)}: {_one_line(error)}") from error
+    if not isinstance(graph, nx.DiGraph):
+        raise ValueError(f"{name} must return a networkx.DiGraph, got {type(graph).__name__}")
+    return graph
+
+
+def _complete(graph: "nx.DiGraph", name: str, size: tuple[int, ...]) -> None:
+    """Fill in what the author of a file may leave out."""
+    graph.graph["name"] = graph.graph.get("name") or f"{name}{_written(size)}"
+    for _, _, link in graph.edges(data=True):
+        link.setdefault("kind", "link")
+        link.setdefault("offloaded", True)
+    graph.graph.setdefault("sources", {})
+    stated = [f"{fact}: as written in {name}" for fact in unaccounted(graph)]
+    graph.graph["assumptions"] = [*graph.graph.get("assumptions", ()), *stated]
+
+
+def _written(size: tuple[int, ...]) -> str:
+    """Write the arguments of a call."""
+    return f"({', '.join(map(str, size))})"
+
+
+def _one_line(error: BaseException) -> str:
+    """Return the type and the first line of an error."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
