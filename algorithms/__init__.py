@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,19 @@ def names() -> list[str]:
     return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.ispkg and m.name not in NOT_ALGORITHMS)
 
 
+def unknown(what: str, name: str, known: Iterable[str], *, also: Iterable[str] = (), other: str = "") -> str:
+    """Say in one line that there is no such name, which there are, and which is nearest.
+
+    Args:
+        also: names that are accepted too, but not listed. other: what may be written in place of a name.
+    """
+    known = list(known)
+    near = difflib.get_close_matches(name, [*known, *also], n=1, cutoff=0.4)
+    shown = name if len(name) <= 60 else name[:57] + "..."
+    hint = f"; nearest is {near[0]}" if near else ""
+    return f"no {what} {shown!r}: expected one of {', '.join(known)}{f', or {other}' if other else ''}{hint}"
+
+
 def find(name: str) -> dict[str, Program]:
     """Return an algorithm's programs by phase.
 
@@ -45,9 +59,7 @@ def find(name: str) -> dict[str, Program]:
         return _from_file(path, function)
     known = ALIASES.get(name, name)
     if known not in names():
-        near = difflib.get_close_matches(name, [*names(), *ALIASES], n=1)
-        hint = f"; nearest is {near[0]}" if near else ""
-        raise LookupError(f"no algorithm {name!r}: expected one of {', '.join(names())}, or FILE.py:NAME{hint}")
+        raise LookupError(unknown("algorithm", name, names(), also=ALIASES, other="FILE.py:NAME"))
     return _programs(importlib.import_module(f"algorithms.{known}"))
 
 

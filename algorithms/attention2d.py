@@ -30,4 +30,4 @@ def attention2d(me: Rank, problem: Attention) -> Partial:
         k, v = permute(k, v, over=("row", "col"), to=n)  # so that every tile is an equal share under a causal mask
     q = all_gather(q, over="col")  # Q_r: N/R queries, one copy per rank of row r
     k, v = all_gather(k, v, over="row")  # K_c, V_c: N/C keys, one copy per rank of column c
-    return reduce_scatter(attend(q, k, v), over="col", op="merge", like=mine)
+    return Partial(*reduce_scatter(attend(q, k, v), over="col", op="merge", like=mine))

@@ -7,8 +7,11 @@
 s are the visible scores (q . k * scale), N the number of keys, eps of the dtype that was computed in. A score
 of size |s| carries a rounding error of eps |s|, which exp turns into a relative one: hence (1 + max|s|).
 
-They say how rounding errors add up in practice, not at worst: thousands of equal weights on equal values round
-the same way each time, and their float32 sum can drift past.
+A softmax weight below the smallest normal number of the dtype may come out as 0: the contraction is taken over
+weights raised by that number / eps, which matters only where they have all but vanished.
+
+The bounds say how rounding errors add up in practice, not at worst: thousands of equal weights on equal values
+round the same way each time, and their sum can drift past (measured: 1.5 times the bound, float32, 64K keys).
 """
 
 import math
@@ -60,7 +63,9 @@ def backward_bounds(
 ) -> BackwardBounds:
     """Return the allowed errors of dq, dk and dv for a computation with unit roundoff `eps`."""
     q, k, v, do = (x.astype(np.float64) for x in (q, k, v, do))
-    parts = softmax_blocks(q, k, rows, cols, mask, scale)
+    smallest = np.finfo(np.float32 if eps >= np.finfo(np.float32).eps else np.float64).tiny
+    softmax = softmax_blocks(q, k, rows, cols, mask, scale)
+    parts = (part._replace(weights=part.weights + smallest / eps) for part in softmax)
     absolute = contract(parts, np.abs(q), np.abs(k), np.abs(v), np.abs(do), abs(scale), minus=+1)
     factor = FACTOR * eps * (1 + largest_score(q, k, rows, cols, mask, scale))
     return BackwardBounds(*(factor * x for x in absolute))

@@ -11,7 +11,9 @@ from typing import Any, TypeVar
 
 from numba import njit
 
-COMPILED_FILES = ("state.py", "routes.py", "maxmin.py", "step.py")
+COMPILED_FILES = ("jit.py", "state.py", "routes.py", "maxmin.py", "step.py")
+
+_njit: Any = njit  # its type stubs lack `_nrt` and others
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -32,9 +34,8 @@ def inlined(function: Function) -> Function:
     A call that is not inlined copies the whole table of arrays: ten times slower.
     """
     options = {"forceinline": True, "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    helper: Any = njit(**options)(function)
-    inner: Function = helper
-    return inner
+    helper: Function = _njit(**options)(function)
+    return helper
 
 
 def _kept(function: Function, options: dict[str, bool]) -> Function:
@@ -42,8 +43,8 @@ def _kept(function: Function, options: dict[str, bool]) -> Function:
 
     Otherwise a change in `maxmin.py` would leave the old solver inside a cached `step`.
     """
-    dispatcher: Any = njit(cache=True, **options)(function)
-    cache_file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    dispatcher: Any = _njit(cache=True, **options)(function)
+    cache_file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if hasattr(cache_file, "_source_stamp"):
         cache_file._source_stamp = _DIGEST
     entry: Function = dispatcher

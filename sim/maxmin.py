@@ -47,6 +47,43 @@ def set_rate(state: State, work: Work, slot: int, rate: float, now: float) -> No
 
 
 @inlined
+def enter_links(plan: Plan, state: State, work: Work, slot: int) -> None:
+    """Put the flow of `slot` on the links of its route."""
+    flow, hops, pad = state.flow[slot], plan.route.shape[1], len(state.capacity) - 1
+    for hop in range(hops):
+        link = plan.route[flow, hop]
+        if link == pad:
+            break
+        entry, old = slot * hops + hop, state.first[link]
+        state.first[link] = entry
+        state.after[entry] = old
+        state.before[entry] = -1
+        if old >= 0:
+            state.before[old] = entry
+        state.carried[link] += state.remaining[slot] * plan.weight[flow, hop]
+        mark_dirty(work, link)
+
+
+@inlined
+def leave_links(plan: Plan, state: State, work: Work, slot: int) -> None:
+    """Take the flow of `slot` off the links of its route."""
+    flow, hops, pad = state.flow[slot], plan.route.shape[1], len(state.capacity) - 1
+    for hop in range(hops):
+        link = plan.route[flow, hop]
+        if link == pad:
+            break
+        entry = slot * hops + hop
+        after, before = state.after[entry], state.before[entry]
+        if before >= 0:
+            state.after[before] = after
+        else:
+            state.first[link] = after
+        if after >= 0:
+            state.before[after] = before
+        mark_dirty(work, link)
+
+
+@inlined
 def share_links(plan: Plan, state: State, work: Work, now: float) -> None:
     """Give every flow that a dirty link can reach its max-min fair rate; no link is dirty then."""
     work.counts[STAMP] += 1

@@ -95,9 +95,7 @@ class Network:
         lost = (table[:, 0] < 0) & (destinations != source)
         if lost.any():
             other = int(destinations[lost.argmax()])
-            raise ValueError(
-                f"no path from rank {source} ({self.gpus[source]}) to rank {other} ({self.gpus[other]})"
-            )
+            raise ValueError(f"no path from rank {source} ({self.gpus[source]}) to rank {other} ({self.gpus[other]})")
         return np.where(table < 0, self.pad, table)
 
 

@@ -129,9 +129,7 @@ def freeze(program: Program, network: Network) -> Frozen:
         ValueError: when the network places fewer ranks than the program has, or has no route.
     """
     if program.ranks > network.ranks:
-        raise ValueError(
-            f"program needs {program.ranks} ranks: cluster {network.name} has {network.ranks} GPUs placed"
-        )
+        raise ValueError(f"program needs {program.ranks} ranks: cluster {network.name} has {network.ranks} GPUs placed")
     order, length, position = _positions(program.streams)
     need_stream, need_position = _needs(program, position)
     wake_start, wake = _wakes(program, need_stream, need_position, order)

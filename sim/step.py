@@ -8,7 +8,7 @@ own send and its own receive are.
 import numpy as np
 
 from sim.jit import compiled_step, inlined
-from sim.maxmin import mark_dirty, set_end, set_rate, share_links
+from sim.maxmin import enter_links, leave_links, mark_dirty, set_end, set_rate, share_links
 from sim.state import (
     BLOCK,
     COMPUTE,
@@ -38,7 +38,7 @@ def step(plan: Plan, state: State, work: Work, now: float) -> float:
 
 @compiled_step
 def change_capacity(plan: Plan, state: State, work: Work, link: int, capacity: float, now: float) -> float:
-    """Let `link` carry `capacity` bytes per second from `now` on; return when something ends next."""
+    """Let `link` carry `capacity` bytes per second from now on; return when something ends next."""
     state.capacity[link] = capacity
     mark_dirty(work, link)
     share_links(plan, state, work, now)
@@ -47,7 +47,7 @@ def change_capacity(plan: Plan, state: State, work: Work, link: int, capacity: f
 
 @compiled_step
 def change_speed(plan: Plan, state: State, work: Work, rank: int, speed: float, now: float) -> float:
-    """Let `rank` compute at `speed` times its planned speed from `now` on; return when something ends next."""
+    """Let `rank` compute `speed` times as fast as planned from now on; return when something ends next."""
     state.speed[rank] = speed
     for stream in range(len(plan.length)):
         slot = stream * len(state.speed) + rank
@@ -90,7 +90,7 @@ def _end_phases(plan: Plan, state: State, work: Work, now: float) -> None:
             elif state.phase[slot] == LATENCY:
                 _transfer(plan, state, work, slot, now)
             else:
-                _leave_links(plan, state, work, slot)
+                leave_links(plan, state, work, slot)
                 _arrive(plan, state, work, slot)
 
 
@@ -211,41 +211,10 @@ def _transfer(plan: Plan, state: State, work: Work, slot: int, now: float) -> No
     if state.remaining[slot] == 0:
         _arrive(plan, state, work, slot)
         return
-    flow, hops, pad = state.flow[slot], plan.route.shape[1], len(state.capacity) - 1
     state.phase[slot] = TRANSFER
     state.rate[slot] = 0.0
     state.updated[slot] = now
-    for hop in range(hops):
-        link = plan.route[flow, hop]
-        if link == pad:
-            break
-        entry, old = slot * hops + hop, state.first[link]
-        state.first[link] = entry
-        state.after[entry] = old
-        state.before[entry] = -1
-        if old >= 0:
-            state.before[old] = entry
-        state.carried[link] += state.remaining[slot] * plan.weight[flow, hop]
-        mark_dirty(work, link)
-
-
-@inlined
-def _leave_links(plan: Plan, state: State, work: Work, slot: int) -> None:
-    """Take the flow of `slot` off the links of its route."""
-    flow, hops, pad = state.flow[slot], plan.route.shape[1], len(state.capacity) - 1
-    for hop in range(hops):
-        link = plan.route[flow, hop]
-        if link == pad:
-            break
-        entry = slot * hops + hop
-        after, before = state.after[entry], state.before[entry]
-        if before >= 0:
-            state.after[before] = after
-        else:
-            state.first[link] = after
-        if after >= 0:
-            state.before[after] = before
-        mark_dirty(work, link)
+    enter_links(plan, state, work, slot)
 
 
 @inlined

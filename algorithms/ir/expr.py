@@ -1,18 +1,22 @@
 """Per-rank integers as small expressions: evaluated when asked, never stored as an array.
 
 A rank's coordinate, the number of the block it holds, how many rows it has: each is an `Expr` over the
-mesh coordinates. Arithmetic builds expressions; `at` evaluates one on open grids of coordinates (an axis an
-expression does not mention keeps size 1); `replace` says what the expression becomes when the value it
-describes is moved to another rank.
+mesh coordinates. Arithmetic builds expressions, sums in normal form (`affine`); `at` evaluates one on open grids
+of coordinates (an axis an expression does not mention keeps size 1); `replace` says what the expression becomes
+when the value it describes is moved to another rank.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from algorithms.ir import affine
+from algorithms.ir.affine import Affine, Bounds
 
 Ints = NDArray[np.int64]
 Coords = Mapping[str, Ints]
@@ -34,9 +38,14 @@ class Expr:
         raise NotImplementedError
 
     @property
-    def bounds(self) -> tuple[int, int] | None:
-        """Smallest and largest value over all ranks, or None when not known."""
+    def bounds(self) -> Bounds:
+        """Limits of the value over all ranks, or None when not known."""
         return None
+
+    @property
+    def form(self) -> Affine[Expr]:
+        """The expression as an affine form; what is no sum is one atom."""
+        return Affine(0, ((self, 1),))
 
     def at(self, coords: Coords) -> Ints:
         """Evaluate on broadcastable coordinate arrays, one per mesh axis."""
@@ -50,19 +59,19 @@ class Expr:
         return total(self, other)
 
     def __sub__(self, other: object) -> Expr:
-        return total(self, scaled(as_expr(other), -1))
+        return total(self, as_expr(other) * -1)
 
     def __rsub__(self, other: object) -> Expr:
-        return total(other, scaled(self, -1))
+        return total(other, self * -1)
 
     def __mul__(self, other: object) -> Expr:
-        b = as_expr(other)
-        if isinstance(b, Const):
-            return scaled(self, b.value)
-        return scaled(b, self.value) if isinstance(self, Const) else Product(self, b)
+        other = as_expr(other)
+        if isinstance(other, Const):
+            return expression(affine.times(self.form, other.value))
+        return other * self if isinstance(self, Const) else Apply("*", self, other)
 
     def __neg__(self) -> Expr:
-        return scaled(self, -1)
+        return self * -1
 
     def __floordiv__(self, other: object) -> Expr:
         return floor_divided(self, divisor(other))
@@ -74,22 +83,22 @@ class Expr:
     __rmul__ = __mul__
 
     def __lt__(self, other: object) -> Expr:
-        return Compare("<", self, as_expr(other))
+        return Apply("<", self, as_expr(other))
 
     def __le__(self, other: object) -> Expr:
-        return Compare("<=", self, as_expr(other))
+        return Apply("<=", self, as_expr(other))
 
     def __gt__(self, other: object) -> Expr:
-        return Compare("<", as_expr(other), self)
+        return Apply("<", as_expr(other), self)
 
     def __ge__(self, other: object) -> Expr:
-        return Compare("<=", as_expr(other), self)
+        return Apply("<=", as_expr(other), self)
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]
-        return Compare("==", self, as_expr(other))
+        return Apply("==", self, as_expr(other))
 
     def __ne__(self, other: object) -> Expr:  # type: ignore[override]
-        return Compare("!=", self, as_expr(other))
+        return Apply("!=", self, as_expr(other))
 
     def __bool__(self) -> bool:
         raise ScheduleError(
@@ -126,6 +135,10 @@ class Const(Expr):
     def bounds(self) -> tuple[int, int]:
         return self.value, self.value
 
+    @property
+    def form(self) -> Affine[Expr]:
+        return Affine(self.value)
+
     def at(self, coords: Coords) -> Ints:
         return np.asarray(self.value, dtype=np.int64)
 
@@ -137,7 +150,7 @@ class Const(Expr):
 
 
 class Coord(Expr):
-    """A rank's index along one mesh axis."""
+    """A rank's index along one mesh axis; along an axis of size 1 it is equal to 0, and prints as what it is."""
 
     __slots__ = ("axis", "size")
 
@@ -146,11 +159,15 @@ class Coord(Expr):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        return ("coord", self.axis)
+        return ("coord", self.axis) if self.size > 1 else ("const", 0)
 
     @property
     def bounds(self) -> tuple[int, int]:
         return 0, self.size - 1
+
+    @property
+    def form(self) -> Affine[Expr]:
+        return Affine(0, ((self, 1),)) if self.size > 1 else Affine(0)
 
     def at(self, coords: Coords) -> Ints:
         return coords[self.axis]
@@ -163,159 +180,69 @@ class Coord(Expr):
 
 
 class Sum(Expr):
-    """constant + coefficient * atom + ...; the normal form of affine arithmetic."""
+    """constant + coefficient * atom + ...: an affine form as an expression."""
 
-    __slots__ = ("const", "terms")
+    __slots__ = ("_form",)
 
-    def __init__(self, const: int, terms: tuple[tuple[Expr, int], ...]) -> None:
-        self.const, self.terms = const, terms
+    def __init__(self, form: Affine[Expr]) -> None:
+        self._form = form
+
+    @property
+    def form(self) -> Affine[Expr]:
+        return self._form
 
     @property
     def key(self) -> tuple[Any, ...]:
-        return ("sum", self.const, *sorted(((t.key, c) for t, c in self.terms), key=repr))
+        return ("sum", self.form.const, *sorted(((t.key, c) for t, c in self.form.terms), key=repr))
 
     @property
-    def bounds(self) -> tuple[int, int] | None:
-        low = high = self.const
-        for term, c in self.terms:
-            if (b := term.bounds) is None:
-                return None
-            low += c * b[c < 0]
-            high += c * b[c > 0]
-        return low, high
+    def bounds(self) -> Bounds:
+        return affine.bounds(self.form)
 
     def at(self, coords: Coords) -> Ints:
-        x = np.asarray(self.const, dtype=np.int64)
-        for term, c in self.terms:
+        x = np.asarray(self.form.const, dtype=np.int64)
+        for term, c in self.form.terms:
             x = x + (term.at(coords) if c == 1 else c * term.at(coords))
         return x
 
     def replace(self, new: Mapping[str, Expr]) -> Expr:
-        return total(self.const, *(scaled(t.replace(new), c) for t, c in self.terms))
+        return total(self.form.const, *[t.replace(new) * c for t, c in self.form.terms])
 
     def __str__(self) -> str:
-        parts = [f"{c}*{t}" if c != 1 else str(t) for t, c in self.terms]
-        return "(" + " + ".join(parts + [str(self.const)] * (self.const != 0)) + ")"
+        parts = [f"{c}*{t}" if c != 1 else str(t) for t, c in self.form.terms]
+        return "(" + " + ".join(parts + [str(self.form.const)] * (self.form.const != 0)) + ")"
 
 
-class _Binary(Expr):
-    """Two operands and one rule."""
+class Apply(Expr):
+    """A rule applied to operands: a product, a remainder, a quotient, a comparison or a choice."""
 
-    __slots__ = ("a", "b")
-    sign = ""
+    __slots__ = ("operands", "sign")
 
-    def __init__(self, a: Expr, b: Expr) -> None:
-        self.a, self.b = a, b
+    def __init__(self, sign: str, *operands: Expr) -> None:
+        self.sign, self.operands = sign, operands
 
     @property
     def key(self) -> tuple[Any, ...]:
-        return (self.sign, self.a.key, self.b.key)
+        return (self.sign, *[x.key for x in self.operands])
+
+    @property
+    def bounds(self) -> Bounds:
+        return RULES[self.sign].bounds(*[x.bounds for x in self.operands])
+
+    def at(self, coords: Coords) -> Ints:
+        return np.asarray(RULES[self.sign].evaluate(*[x.at(coords) for x in self.operands]), dtype=np.int64)
+
+    def replace(self, new: Mapping[str, Expr]) -> Expr:
+        return RULES[self.sign].build(*[x.replace(new) for x in self.operands])
 
     def __str__(self) -> str:
-        return f"({self.a} {self.sign} {self.b})"
-
-
-class Product(_Binary):
-    """The product of two expressions."""
-
-    __slots__ = ()
-    sign = "*"
-
-    def at(self, coords: Coords) -> Ints:
-        return self.a.at(coords) * self.b.at(coords)
-
-    def replace(self, new: Mapping[str, Expr]) -> Expr:
-        return self.a.replace(new) * self.b.replace(new)
-
-
-class Mod(_Binary):
-    """a mod b, b a positive constant."""
-
-    __slots__ = ()
-    sign = "%"
-
-    @property
-    def bounds(self) -> tuple[int, int] | None:
-        assert isinstance(self.b, Const)
-        return 0, self.b.value - 1
-
-    def at(self, coords: Coords) -> Ints:
-        return np.mod(self.a.at(coords), self.b.at(coords))
-
-    def replace(self, new: Mapping[str, Expr]) -> Expr:
-        return self.a.replace(new) % self.b
-
-
-class Div(_Binary):
-    """floor(a / b), b a positive constant."""
-
-    __slots__ = ()
-    sign = "//"
-
-    @property
-    def bounds(self) -> tuple[int, int] | None:
-        assert isinstance(self.b, Const)
-        limits = self.a.bounds
-        return limits and (limits[0] // self.b.value, limits[1] // self.b.value)
-
-    def at(self, coords: Coords) -> Ints:
-        return np.floor_divide(self.a.at(coords), self.b.at(coords))
-
-    def replace(self, new: Mapping[str, Expr]) -> Expr:
-        return self.a.replace(new) // self.b
-
-
-class Compare(_Binary):
-    """1 where the comparison holds, else 0."""
-
-    __slots__ = ("sign",)
-    _RULES = {"<": np.less, "<=": np.less_equal, "==": np.equal, "!=": np.not_equal}
-
-    def __init__(self, sign: str, a: Expr, b: Expr) -> None:
-        super().__init__(a, b)
-        self.sign = sign
-
-    @property
-    def bounds(self) -> tuple[int, int] | None:
-        return 0, 1
-
-    def at(self, coords: Coords) -> Ints:
-        return self._RULES[self.sign](self.a.at(coords), self.b.at(coords)).astype(np.int64)
-
-    def replace(self, new: Mapping[str, Expr]) -> Expr:
-        return Compare(self.sign, self.a.replace(new), self.b.replace(new))
-
-
-class Where(Expr):
-    """a where the condition is not 0, else b."""
-
-    __slots__ = ("a", "b", "condition")
-
-    def __init__(self, condition: Expr, a: Expr, b: Expr) -> None:
-        self.condition, self.a, self.b = condition, a, b
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return ("where", self.condition.key, self.a.key, self.b.key)
-
-    @property
-    def bounds(self) -> tuple[int, int] | None:
-        a, b = self.a.bounds, self.b.bounds
-        return (min(a[0], b[0]), max(a[1], b[1])) if a and b else None
-
-    def at(self, coords: Coords) -> Ints:
-        return np.where(self.condition.at(coords) != 0, self.a.at(coords), self.b.at(coords))
-
-    def replace(self, new: Mapping[str, Expr]) -> Expr:
-        return where(*(x.replace(new) for x in (self.condition, self.a, self.b)))
-
-    def __str__(self) -> str:
-        return f"where({self.condition}, {self.a}, {self.b})"
+        shown = [str(x) for x in self.operands]
+        return f"where({', '.join(shown)})" if self.sign == "where" else f"({f' {self.sign} '.join(shown)})"
 
 
 def where(condition: Expr, a: object, b: object) -> Expr:
     """Choose per rank: a where the condition holds, else b."""
-    return Where(condition, as_expr(a), as_expr(b))
+    return Apply("where", as_expr(condition), as_expr(a), as_expr(b))
 
 
 def as_expr(x: object) -> Expr:
@@ -328,74 +255,80 @@ def as_expr(x: object) -> Expr:
 
 
 def divisor(x: object) -> int:
-    """Return a divisor as a plain integer: it must be the same on every rank, and at least 1."""
-    x = x.value if isinstance(x, Const) else x
+    """Check a divisor: one plain integer for all ranks, at least 1."""
     if isinstance(x, (int, np.integer)) and x >= 1:
         return int(x)
     raise ScheduleError(f"S12: a per-rank number is divided by {x}: the divisor must be one integer, at least 1")
 
 
-def scaled(x: Expr, c: int) -> Expr:
-    """c * x in normal form."""
-    if isinstance(x, Const):
-        return Const(c * x.value)
-    if c == 0:
-        return Const(0)
-    if isinstance(x, Sum):
-        return Sum(c * x.const, tuple((t, c * k) for t, k in x.terms))
-    return x if c == 1 else Sum(0, ((x, c),))
+def expression(form: Affine[Expr]) -> Expr:
+    """The shortest expression of an affine form."""
+    if not form.terms:
+        return Const(form.const)
+    return form.terms[0][0] if form.const == 0 and len(form.terms) == 1 and form.terms[0][1] == 1 else Sum(form)
 
 
 def total(*parts: object) -> Expr:
-    """The sum of integers and expressions, in normal form."""
-    const, atoms = 0, dict[Any, tuple[Expr, int]]()
-    for part in parts:
-        x = part if isinstance(part, Expr) else as_expr(part)
-        if isinstance(x, Const):
-            const += x.value
-            continue
-        if isinstance(x, Sum):
-            const, terms = const + x.const, x.terms
-        else:
-            terms = ((x, 1),)
-        for term, c in terms:
-            key = term.key
-            atoms[key] = term, atoms[key][1] + c if key in atoms else c
-    kept = tuple((t, c) for t, c in atoms.values() if c)
-    if not kept:
-        return Const(const)
-    return kept[0][0] if const == 0 and len(kept) == 1 and kept[0][1] == 1 else Sum(const, kept)
-
-
-def _by_divisibility(x: Expr, m: int) -> tuple[Expr, Expr]:
-    """Split x into (part whose every coefficient m divides, the rest)."""
-    if isinstance(x, Const):
-        return Const(x.value - x.value % m), Const(x.value % m)
-    terms, const = (x.terms, x.const) if isinstance(x, Sum) else (((x, 1),), 0)
-    whole = [scaled(t, c) for t, c in terms if c % m == 0]
-    rest = [scaled(t, c) for t, c in terms if c % m]
-    return total(const - const % m, *whole), total(const % m, *rest)
+    """The sum of integers and expressions."""
+    return expression(affine.total([as_expr(x).form for x in parts]))
 
 
 def modulo(x: Expr, m: int) -> Expr:
     """x mod m, with inner remainders of a multiple of m opened: ((i - 1) % p - 1) % p is (i - 2) % p."""
-    terms, const = (x.terms, x.const) if isinstance(x, Sum) else (((x, 1),), 0)
-    opened = [
-        scaled(t.a, c) if isinstance(t, Mod) and (c * divisor(t.b)) % m == 0 else scaled(t, c) for t, c in terms
-    ]
-    _, rest = _by_divisibility(total(const, *opened), m)
-    if (b := rest.bounds) and 0 <= b[0] and b[1] < m:
-        return rest
-    return Mod(rest, Const(m))
+    const, terms = x.form
+    opened = [affine.times(_opened(atom, c, m), c) for atom, c in terms]
+    _, rest = affine.divided(affine.total([Affine(const), *opened]), m)
+    return expression(rest) if affine.is_remainder(rest, m) else Apply("%", expression(rest), Const(m))
+
+
+def _opened(atom: Expr, c: int, m: int) -> Affine[Expr]:
+    """What stands for the atom in c * atom mod m: of a remainder of a divisor of m's multiples, the dividend."""
+    if isinstance(atom, Apply) and atom.sign == "%" and c * constant(atom.operands[1]) % m == 0:
+        return atom.operands[0].form
+    return atom.form
 
 
 def floor_divided(x: Expr, m: int) -> Expr:
     """floor(x / m); what m divides for sure is taken out first."""
-    whole, rest = _by_divisibility(x, m)
-    if isinstance(whole, Sum):
-        quotient: Expr = Sum(whole.const // m, tuple((t, c // m) for t, c in whole.terms))
-    else:
-        quotient = Const(whole.value // m) if isinstance(whole, Const) else whole
-    if (b := rest.bounds) and 0 <= b[0] and b[1] < m:
-        return total(quotient)
-    return total(quotient, Div(rest, Const(m)))
+    quotient, rest = affine.divided(x.form, m)
+    if affine.is_remainder(rest, m):
+        return expression(quotient)
+    return total(expression(quotient), Apply("//", expression(rest), Const(m)))
+
+
+def constant(x: Expr) -> int:
+    """The value of an expression known to be constant."""
+    assert isinstance(x, Const)
+    return x.value
+
+
+class Rule(NamedTuple):
+    """How an operation is evaluated on arrays, built anew from changed operands, and bounded by theirs."""
+
+    evaluate: Callable[..., Any]
+    build: Callable[..., Expr]
+    bounds: Callable[..., Bounds]
+
+
+def _compare(sign: str, evaluate: Callable[..., Any]) -> Rule:
+    return Rule(evaluate, lambda a, b: Apply(sign, a, b), lambda a, b: (0, 1))
+
+
+RULES: dict[str, Rule] = {
+    "*": Rule(np.multiply, operator.mul, lambda a, b: None),
+    "%": Rule(np.mod, lambda x, m: modulo(x, constant(m)), lambda x, m: (0, m[1] - 1)),
+    "//": Rule(
+        np.floor_divide,
+        lambda x, m: floor_divided(x, constant(m)),
+        lambda x, m: x and (x[0] // m[1], x[1] // m[1]),
+    ),
+    "<": _compare("<", np.less),
+    "<=": _compare("<=", np.less_equal),
+    "==": _compare("==", np.equal),
+    "!=": _compare("!=", np.not_equal),
+    "where": Rule(
+        lambda condition, a, b: np.where(condition != 0, a, b),
+        where,
+        lambda condition, a, b: (min(a[0], b[0]), max(a[1], b[1])) if a and b else None,
+    ),
+}

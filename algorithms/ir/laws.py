@@ -14,6 +14,7 @@ from algorithms.ir.order import overwrites
 from algorithms.ir.schedule import Op, Schedule
 from algorithms.ir.tokens import Runs, Tokens
 from algorithms.ops import module
+from algorithms.ops.load import shard_width
 
 _PRIMES = np.array([2**31 - 1, 2**31 - 19], dtype=np.int64)
 _BASES = np.array([1_234_567_891, 987_654_323], dtype=np.int64)
@@ -27,7 +28,7 @@ def check(schedule: Schedule) -> None:
         ScheduleError: the first law broken, by number, with the op, the value and the rank.
     """
     _written_once_and_before(schedule)
-    _buffers(schedule)
+    overwrites(schedule)  # refuses what breaks S9
     laws = Laws(schedule.mesh)
     met = laws.follow(schedule)
     _exactly_once(schedule, laws, met)
@@ -49,17 +50,6 @@ def _written_once_and_before(schedule: Schedule) -> None:
             raise ScheduleError(f"S2: {schedule.name}: result {name} is {v}, which nothing writes")
 
 
-def _buffers(schedule: Schedule) -> None:
-    for op, before in overwrites(schedule).items():
-        for reader in before:
-            if reader.id > op:
-                n = schedule.ops[op].params["buffers"]
-                raise ScheduleError(
-                    f"S9: {schedule.name}: op {reader.id} {reader.kind} reads a block whose buffer op {op} reuses: "
-                    f"read it earlier, or give the permute more than buffers={n}"
-                )
-
-
 def _exactly_once(schedule: Schedule, laws: Laws, met: dict[int, Met]) -> None:
     problem = schedule.problem
     keys = laws.of_runs(Runs(np.array([0]), np.array([problem.key_len]), 1))
@@ -79,6 +69,7 @@ def _exactly_once(schedule: Schedule, laws: Laws, met: dict[int, Met]) -> None:
 
 def _every_row(schedule: Schedule, laws: Laws) -> None:
     problem, mesh = schedule.problem, schedule.mesh
+    _every_head(schedule)
     copies = int(np.prod([mesh.axes.get(a, 1) for a in JOB_AXES]))
     for name, v in schedule.results.items():
         start, n = (0, problem.key_len) if name in ("dk", "dv") else (problem.cached, problem.query_len)
@@ -86,7 +77,24 @@ def _every_row(schedule: Schedule, laws: Laws) -> None:
         held = laws.name(v.tokens)
         dealt = (held.sum(0) % _PRIMES == whole * copies % _PRIMES).all()
         if not dealt and not (held == whole).all():
-            raise ScheduleError(f"S10: {schedule.name}: the ranks' rows of result {name} are not every row once: {v.tokens}")
+            raise ScheduleError(
+                f"S10: {schedule.name}: the ranks' rows of result {name} are not every row once: {v.tokens}"
+            )
+
+
+def _every_head(schedule: Schedule) -> None:
+    problem, mesh = schedule.problem, schedule.mesh
+    q = shard_width(mesh, problem, problem.heads, problem.head_dim)
+    out = (q[0], problem.head_dim_v)
+    k = shard_width(mesh, problem, problem.kv_heads, problem.head_dim)
+    v = k if problem.shared_kv else (k[0], problem.head_dim_v)
+    expected = {"out": out, "lse": out[:1], "dq": q, "dk": k, "dv": v}
+    for name, value in schedule.results.items():
+        if value.type.width != expected.get(name, value.type.width):
+            raise ScheduleError(
+                f"S10: {schedule.name}: a row of result {name} has all heads of the rank's job, "
+                f"{expected[name]}, got {value.type.width}"
+            )
 
 
 class Laws:
@@ -125,7 +133,7 @@ class Laws:
         below = [pow(int(b), runs.step, int(p)) - 1 for b, p in zip(_BASES, _PRIMES, strict=True)]
         inverse = np.array([pow(x, -1, int(p)) for x, p in zip(below, _PRIMES, strict=True)], dtype=np.int64)
         each = first * ((width - 1) % _PRIMES * inverse % _PRIMES) % _PRIMES
-        return each.sum(-2) % _PRIMES
+        return np.asarray(each.sum(-2) % _PRIMES)
 
     def both(self, a: Met, b: Met) -> Met:
         """Met by either of two operands."""

@@ -5,17 +5,18 @@ Nothing is padded or truncated: shard sizes differ by at most one chunk token, a
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
-from algorithms.ir.expr import Ints, ScheduleError, as_expr
+from algorithms.ir.expr import Expr, Ints, ScheduleError, as_expr
 from algorithms.ir.tokens import Block, Runs, Tokens
 
 LAYOUTS = ("contiguous", "zigzag", "striped")
 
 
-class Layout(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Layout:
     """n positions, from `origin` on, dealt to p shards.
 
     contiguous: shard i holds one run. zigzag: of 2p runs it holds the i-th and the i-th from the end, which
@@ -27,8 +28,10 @@ class Layout(NamedTuple):
     p: int
     origin: int = 0
 
-    def __getitem__(self, i: object) -> Tokens:  # type: ignore[override]
+    def __getitem__(self, i: Expr | int) -> Tokens:
         return Block(self, as_expr(i))
+
+    __iter__ = None
 
     @property
     def step(self) -> int:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from algorithms import unknown
 from algorithms.ir.expr import Ints, ScheduleError
 from algorithms.ir.tokens import Runs
 
@@ -23,7 +24,7 @@ class Pairs(NamedTuple):
 def check_mask(mask: str) -> str:
     """Return the mask's name, refusing unknown ones."""
     if mask not in MASKS:
-        raise ScheduleError(f"no mask {mask!r}: expected one of {', '.join(MASKS)}")
+        raise ScheduleError(unknown("mask", mask, MASKS))
     return mask
 
 
@@ -59,17 +60,17 @@ def _causal_pairs(a: Ints, n: Ints, s: int, c: Ints, m: Ints, u: int) -> Ints:
     """Pairs i < n, j < m with c + u*j <= a + s*i."""
     if s == u:
         gap = (a - c) // s  # row i sees keys up to gap + i
-        return _clipped_sum(gap + n, m) - _clipped_sum(gap, m)
+        return np.asarray(_clipped_sum(gap + n, m) - _clipped_sum(gap, m))
     first = np.clip(-((a - c) // s), 0, n)  # the first row that sees any key
     full = np.clip(-((a - c - u * (m - 1)) // s), first, n)  # the first row that sees all
     some = full - first
-    return floor_sum(some, s, np.maximum(a - c + s * first, 0), u) + some + (n - full) * m
+    return np.asarray(floor_sum(some, s, np.maximum(a - c + s * first, 0), u) + some + (n - full) * m)
 
 
 def _clipped_sum(x: Ints, m: Ints) -> Ints:
     """Sum of min(t, m) over 1 <= t <= x."""
     inside = np.clip(x, 0, m)
-    return inside * (inside + 1) // 2 + np.maximum(x - m, 0) * m
+    return np.asarray(inside * (inside + 1) // 2 + np.maximum(x - m, 0) * m)
 
 
 def floor_sum(n: Ints, a: int | Ints, b: Ints, m: int | Ints) -> Ints:
@@ -92,7 +93,7 @@ def coalesced(runs: Runs) -> Runs:
     k runs of step p whose starts are d apart with k*d = p are one run of step d; neighbouring runs of step 1
     are joined where they touch.
     """
-    start, count, step = runs
+    start, count, step = runs.start, runs.count, runs.step
     k = start.shape[-1]
     if k < 2:
         return runs

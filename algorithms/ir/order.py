@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.ir.expr import Const, Ints
+from algorithms.ir.expr import Const, Ints, ScheduleError
 from algorithms.ir.schedule import Op, Schedule, Value
 
 
@@ -36,6 +36,9 @@ def overwrites(schedule: Schedule) -> Mapping[int, tuple[Op, ...]]:
     """Law S9's edges: the readers that must be done before a permute reuses their buffer, by op id.
 
     A chain of permutes owns `buffers` received blocks: block t lands where block t - buffers was.
+
+    Raises:
+        ScheduleError: a block is read by the op that overwrites it, or later in the program.
     """
     reads, chains, edges = readers(schedule), dict[int, tuple[Value, ...]](), dict[int, tuple[Op, ...]]()
     for op in schedule.ops:
@@ -44,8 +47,18 @@ def overwrites(schedule: Schedule) -> Mapping[int, tuple[Op, ...]]:
             n = op.params["buffers"]
             if len(received) >= n:
                 edges[op.id] = tuple(reads.get(received[-n].id, ()))
+                _read_before(schedule, op, edges[op.id])
             chains[op.outputs[0].id] = (*received, op.outputs[0])[-n - 1 :]
     return edges
+
+
+def _read_before(schedule: Schedule, op: Op, readers: tuple[Op, ...]) -> None:
+    for reader in readers:
+        if reader.id >= op.id:
+            raise ScheduleError(
+                f"S9: {schedule.name}: op {reader.id} {reader.kind} reads a block whose buffer op {op.id} reuses: "
+                f"read it earlier, or give the permute more than buffers={op.params['buffers']}"
+            )
 
 
 def steps(schedule: Schedule) -> tuple[Step, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from algorithms import unknown
 from algorithms.ir.expr import ScheduleError
 from algorithms.ir.layout import LAYOUTS, Layout, layout
 from algorithms.ir.mask import check_mask
@@ -74,12 +75,12 @@ class Attention:
             raise ScheduleError(f"shared_kv takes V from K: head_dim_v={self.head_dim_v} > head_dim={self.head_dim}")
         for name in ("dtype", "kv_dtype", "state_dtype", "grad_dtype"):
             if getattr(self, name) not in ITEMSIZE:
-                raise ScheduleError(f"no {name} {getattr(self, name)!r}: expected one of {', '.join(ITEMSIZE)}")
+                raise ScheduleError(unknown(name, getattr(self, name), ITEMSIZE))
         check_mask(self.mask)
         if self.layout not in LAYOUTS:
-            raise ScheduleError(f"no layout {self.layout!r}: expected one of {', '.join(LAYOUTS)}")
+            raise ScheduleError(unknown("layout", self.layout, LAYOUTS))
         if self.phase not in PHASES:
-            raise ScheduleError(f"no phase {self.phase!r}: expected one of {', '.join(PHASES)}")
+            raise ScheduleError(unknown("phase", self.phase, PHASES))
         if not 0 < self.scale < float("inf"):
             raise ScheduleError(f"scale must be a positive number, got {self.scale}")
 

@@ -64,7 +64,7 @@ class Timeline:
 
     def sent_per_rank(self) -> NDArray[np.int64]:
         """Bytes each rank sent in all; where only extents are kept, the least and the most."""
-        return self.sent.sum(0)
+        return np.asarray(self.sent.sum(0))
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the timeline as JSON; the file appears whole or not at all."""

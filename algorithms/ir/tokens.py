@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from algorithms.ir.layout import Layout
 
 
-class Runs(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Runs:
     """Positions start, start + step, ... (count of them); runs of one rank lie along the last dimension."""
 
     start: Ints
@@ -66,7 +68,7 @@ class Block(Tokens):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        return ("block", tuple(self.layout), self.index.key)
+        return ("block", self.layout, self.index.key)
 
     @property
     def count(self) -> Expr:
@@ -116,10 +118,11 @@ class Gather(Tokens):
         places = np.unravel_index(np.arange(self.members), [size for _, size in self.axes])
         inside = {a: x[..., None] for a, x in coords.items()}
         inside |= {a: x.astype(np.int64) for (a, _), x in zip(self.axes, places, strict=True)}
-        start, count, step = self.inner.runs(inside)
+        runs = self.inner.runs(inside)
+        start, count = runs.start, runs.count
         shape = np.broadcast_shapes(start.shape, count.shape, (self.members, start.shape[-1]))
         flat = (*shape[:-2], shape[-2] * shape[-1])
-        return Runs(np.broadcast_to(start, shape).reshape(flat), np.broadcast_to(count, shape).reshape(flat), step)
+        return Runs(np.broadcast_to(start, shape).reshape(flat), np.broadcast_to(count, shape).reshape(flat), runs.step)
 
     def replace(self, new: Mapping[str, Expr]) -> Tokens:
         return Gather(self.inner.replace(new), self.axes)
@@ -147,7 +150,7 @@ class Count(Expr):
         return ("count", self.tokens.key)
 
     def at(self, coords: Coords) -> Ints:
-        return self.tokens.runs(coords).count.sum(-1)
+        return np.asarray(self.tokens.runs(coords).count.sum(-1))
 
     def replace(self, new: Mapping[str, Expr]) -> Expr:
         return self.tokens.replace(new).count

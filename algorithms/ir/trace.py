@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from algorithms.ir.expr import Expr, ScheduleError
+from algorithms.ir.layout import LAYOUTS
 from algorithms.ir.mesh import JOB_AXES, Mesh
-from algorithms.ir.problem import LAYOUTS, Attention, Inapplicable
+from algorithms.ir.problem import Attention, Inapplicable
 from algorithms.ir.schedule import Op, Partial, Schedule, TensorType, Value
 from algorithms.ir.tokens import Tokens
 
@@ -76,8 +77,9 @@ class Program:
 
     @property
     def name(self) -> str:
-        """The module's name, which is the algorithm's."""
-        return self.body.__module__.rpartition(".")[2]
+        """The module's name, which is the algorithm's; of somebody else's file, the function's."""
+        package, _, module = self.body.__module__.rpartition(".")
+        return module if package == "algorithms" else self.body.__name__
 
     def __call__(self, problem: Attention, mesh: Mesh) -> Schedule:
         """Trace the algorithm.

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.ir.expr import Ints, ScheduleError
+from algorithms.ir.expr import Const, Expr, Ints, ScheduleError
 from algorithms.ir.mesh import Mesh
 from algorithms.ir.problem import ITEMSIZE
 from algorithms.ir.schedule import Op, Value
 from algorithms.ir.trace import tracing
 from algorithms.ops import reduce_scatter
-from algorithms.ops.collective import Arrays, Blocks, emitted, shard_rows
+from algorithms.ops.collective import Arrays, Blocks, distinct, emitted, shard_rows
 
 
 def all_reduce(*xs: Value, over: Any, op: str, lane: int = 0) -> Any:
@@ -25,11 +25,16 @@ def all_reduce(*xs: Value, over: Any, op: str, lane: int = 0) -> Any:
     """
     mesh = tracing().mesh
     reduce_scatter.reduction(op, xs)
+    alike: dict[str, Expr] = {a: Const(0) for a in mesh.over(over)}
     for x in xs:
+        if x.tokens.replace(alike).key != x.tokens.key and mesh.count(mesh.over(over)) > 1:
+            raise ScheduleError(f"S6: all_reduce over {over} joins rows of different tokens: {x} holds {x.tokens}")
         rows = mesh.by_group(x.type.rows.at(mesh.grid()), mesh.over(over))
         if (rows != rows[:, :1]).any():
-            raise ScheduleError(f"S3: all_reduce over {over} needs equal rows on all members, {x} has {rows[0].tolist()}")
-    return emitted("all_reduce", xs, [(x.type, x.tokens) for x in xs], over, lane, op=op)
+            raise ScheduleError(
+                f"S3: all_reduce over {over} needs equal rows on all members, {x} has {rows[0].tolist()}"
+            )
+    return emitted("all_reduce", xs, [(x.type, x.tokens) for x in distinct(xs)], over, lane, op=op)
 
 
 combine = reduce_scatter.combine

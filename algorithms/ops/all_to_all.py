@@ -50,11 +50,15 @@ def split_tokens(*xs: Value, over: Any, like: Value, lane: int = 0) -> Any:
     return emitted("all_to_all", xs, outputs, over, lane, split="tokens")
 
 
+def shards(op: Op) -> tuple[Value, ...]:
+    """The side on which tokens are dealt to the members."""
+    return op.inputs if op.params["split"] == "heads" else op.outputs
+
+
 def sizes(op: Op, mesh: Mesh) -> Ints:
     """Block s*p + d goes from s to d: part of s's rows' heads, or d's rows of s's heads."""
-    shards = op.inputs if op.params["split"] == "heads" else op.outputs
     p, nbytes = mesh.count(op.over), np.zeros((), dtype=np.int64)
-    for x in shards:
+    for x in shards(op):
         row = x.type.row_elements // p * ITEMSIZE[x.type.dtype]
         nbytes = nbytes + mesh.by_group(x.type.rows.at(mesh.grid()), op.over) * row
     return nbytes

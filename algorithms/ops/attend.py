@@ -6,6 +6,7 @@ from typing import Any
 
 from algorithms.ir.expr import Coords, ScheduleError
 from algorithms.ir.mask import count_pairs, sees
+from algorithms.ir.problem import Attention
 from algorithms.ir.schedule import Op, Partial, TensorType, Value
 from algorithms.ir.trace import tracing
 from algorithms.ops import Work, touched
@@ -24,8 +25,13 @@ def attend(q: Value, k: Value, v: Value) -> Partial:
     problem = me.problem
     out = TensorType(q.type.rows, (q.type.width[0], problem.head_dim_v), problem.state_dtype)
     lse = TensorType(q.type.rows, q.type.width[:1], problem.state_dtype)
-    params = {"mask": problem.mask, "scale": problem.scale, "head_dim_v": problem.head_dim_v}
-    return Partial(*me.emit("attend", (q, k, v), [(out, q.tokens), (lse, q.tokens)], **params))
+    outputs = [(out, q.tokens), (lse, q.tokens)]
+    return Partial(*me.emit("attend", (q, k, v), outputs, **mask_params(problem)))
+
+
+def mask_params(problem: Attention) -> dict[str, Any]:
+    """What an attention op must know of the problem."""
+    return {"mask": problem.mask, "scale": problem.scale, "head_dim_v": problem.head_dim_v}
 
 
 def check_operands(q: Value, k: Value, v: Value) -> None:
@@ -35,6 +41,8 @@ def check_operands(q: Value, k: Value, v: Value) -> None:
     if k.type.width[0] != v.type.width[0] or q.type.width[0] % k.type.width[0]:
         heads = (q.type.width[0], k.type.width[0], v.type.width[0])
         raise ScheduleError(f"S7: KV heads must agree and divide the query heads, got q, k, v heads {heads}")
+    if q.type.width[1] != k.type.width[1]:
+        raise ScheduleError(f"S7: queries and keys have heads of one width, got q {q.type.width}, k {k.type.width}")
 
 
 def tile(op: Op, coords: Coords) -> Work:

@@ -9,7 +9,7 @@ from algorithms.ir.mask import sees
 from algorithms.ir.schedule import Op, TensorType, Value
 from algorithms.ir.trace import tracing
 from algorithms.ops import Work
-from algorithms.ops.attend import check_operands, tile
+from algorithms.ops.attend import check_operands, mask_params, tile
 
 
 class Gradients(NamedTuple):
@@ -33,9 +33,8 @@ def attend_backward(q: Value, k: Value, v: Value, do: Value, lse: Value, delta: 
     """
     me = tracing()
     check_operands(q, k, v)
-    problem = me.problem
-    outputs = [(TensorType(x.type.rows, x.type.width, problem.grad_dtype), x.tokens) for x in _distinct(q, k, v)]
-    params = {"mask": problem.mask, "scale": problem.scale, "head_dim_v": problem.head_dim_v, "shared": k is v}
+    outputs = [(TensorType(x.type.rows, x.type.width, me.problem.grad_dtype), x.tokens) for x in _distinct(q, k, v)]
+    params = mask_params(me.problem) | {"shared": k is v}
     written = me.emit("attend_backward", (q, k, v, do, lse, delta), outputs, **params)
     return Gradients(written[0], written[1], written[-1])
 
@@ -53,8 +52,19 @@ def work(op: Op, coords: Coords) -> Work:
 
 
 def meaning(
-    xp: Any, q: Any, k: Any, v: Any, do: Any, lse: Any, delta: Any, rows: Any, cols: Any,
-    mask: str, scale: float, head_dim_v: int, shared: bool,
+    xp: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    do: Any,
+    lse: Any,
+    delta: Any,
+    rows: Any,
+    cols: Any,
+    mask: str,
+    scale: float,
+    head_dim_v: int,
+    shared: bool,
 ) -> tuple[Any, ...]:
     """Define the gradients densely; a row that saw nothing (lse = -inf) has none."""
     group = q.shape[1] // k.shape[1]

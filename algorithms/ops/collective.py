@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from algorithms.ir.expr import Ints, ScheduleError
 from algorithms.ir.mesh import Mesh
 from algorithms.ir.schedule import Op, Value
@@ -34,23 +36,27 @@ def emitted(kind: str, xs: Sequence[Value], outputs: Sequence[Any], over: Any, l
     return tuple(by_id[x.id] for x in xs) if len(xs) > 1 else written[0]
 
 
+def shards(op: Op) -> tuple[Value, ...]:
+    """The values of which each member has a part of its own: what goes in, or what comes out."""
+    own = getattr(module(op.kind), "shards", None)
+    return own(op) if own else op.inputs
+
+
 def shard_rows(op: Op, mesh: Mesh) -> Ints:
-    """Row counts of the members' shards, shape (groups, members): of what goes in, or of what comes out."""
-    value = op.outputs[0] if getattr(module(op.kind), "SHARD", "inputs") == "outputs" else op.inputs[0]
-    return mesh.by_group(value.type.rows.at(mesh.grid()), op.over)
+    """Row counts of the members' shards, shape (groups, members)."""
+    return mesh.by_group(shards(op)[0].type.rows.at(mesh.grid()), op.over)
 
 
 def shard_nbytes(op: Op, mesh: Mesh) -> Ints:
     """Bytes of the members' shards of all tensors together, shape (groups, members)."""
-    values = op.outputs if getattr(module(op.kind), "SHARD", "inputs") == "outputs" else op.inputs
     grid = mesh.grid()
-    return mesh.by_group(sum(mesh.spread(v.type.nbytes(grid)) for v in values).reshape(mesh.shape), op.over)
+    return sum((mesh.by_group(v.type.nbytes(grid), op.over) for v in shards(op)), np.zeros((), dtype=np.int64))
 
 
 def block_nbytes(op: Op, mesh: Mesh, blocks: Ints) -> Ints:
     """Bytes of named blocks in every group, shape (groups, *blocks.shape); name -1 is no block."""
     m = module(op.kind)
-    sizes = m.sizes(op, mesh)
+    sizes: Ints = m.sizes(op, mesh)
     owner = m.owner(blocks, sizes.shape[1], op.params)
     return sizes[:, owner] * (blocks >= 0)
 

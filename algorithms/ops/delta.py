@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from algorithms.ir.expr import ScheduleError
 from algorithms.ir.schedule import TensorType, Value
 from algorithms.ir.trace import tracing
 
@@ -14,6 +15,10 @@ def delta(do: Value, out: Value) -> Value:
     Shapes:
         do, out (n, H, Dv) -> (n, H).
     """
+    if do.tokens.key != out.tokens.key:
+        raise ScheduleError(
+            f"S6: delta joins rows of different tokens: {do} holds {do.tokens}, {out} holds {out.tokens}"
+        )
     kind = TensorType(out.type.rows, out.type.width[:1], out.type.dtype)
     return tracing().emit("delta", (do, out), [(kind, out.tokens)])[0]
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.ir.expr import Coords, Ints
+from algorithms.ir.expr import Coords, Ints, ScheduleError
 from algorithms.ir.mesh import Mesh
 from algorithms.ir.problem import Attention
 from algorithms.ir.schedule import Op, TensorType, Value
-from algorithms.ir.tokens import Tokens
+from algorithms.ir.tokens import Block, Tokens
 from algorithms.ir.trace import Rank
 from algorithms.ops import Work
 
@@ -35,9 +35,27 @@ def load_gradient(me: Rank, problem: Attention, rows: Tokens) -> Value:
 
 
 def _shard(me: Rank, name: str, tokens: Tokens, heads: int, dim: int, dtype: str) -> Value:
-    tp, dp = me.mesh.axes.get("tp", 1), me.mesh.axes.get("dp", 1)
-    width = (me.problem.batch // dp * max(1, heads // tp), dim)
+    width = shard_width(me.mesh, me.problem, heads, dim)
+    _exists(me.mesh, name, tokens)
     return me.emit("load", (), [(TensorType(tokens.count, width, dtype), tokens)], name=name)[0]
+
+
+def shard_width(mesh: Mesh, problem: Attention, heads: int, dim: int) -> tuple[int, int]:
+    """Heads that a rank holds, batch folded in, and their width."""
+    tp, dp = mesh.axes.get("tp", 1), mesh.axes.get("dp", 1)
+    return problem.batch // dp * max(1, heads // tp), dim
+
+
+def _exists(mesh: Mesh, name: str, tokens: Tokens) -> None:
+    """Law S11: the shards that the ranks load exist."""
+    if not isinstance(tokens, Block):
+        return
+    p, index = tokens.layout.p, mesh.spread(tokens.index.at(mesh.grid()))
+    wrong = np.flatnonzero((index < 0) | (index >= p))
+    if len(wrong):
+        raise ScheduleError(
+            f"S11: rank {wrong[0]} loads shard {index[wrong[0]]} of {name}: shards are 0..{p - 1} of {tokens}"
+        )
 
 
 def work(op: Op, coords: Coords) -> Work:

@@ -36,10 +36,12 @@ def permute(
     axes = mesh.over(over)
     if (shift is None) == (to is None):
         raise ScheduleError(f"S4: permute over {over} takes either shift= or to=, got shift={shift}, to={to}")
+    if shift is not None and not isinstance(shift, (int, np.integer)):
+        raise ScheduleError(f"S4: permute over {over} shifts all ranks alike, got shift={shift}: write to=...")
     if buffers < 1:
         raise ScheduleError(f"S9: a chain of permutes owns at least 1 buffer, got {buffers}")
     if shift is not None:
-        origin = mesh.behind(axes, shift)
+        origin = mesh.behind(axes, int(shift))
     else:
         origin = mesh.unravel(Inverse(checked(as_expr(to), mesh, axes), axes, mesh), axes)
     moved = {id(x.tokens): x.tokens.replace(origin) for x in xs}
@@ -54,14 +56,16 @@ def checked(to: Expr, mesh: Mesh, over: Axes) -> Expr:
     places = mesh.by_group(to.at(mesh.grid()), over)
     if not (np.sort(places, axis=1) == np.arange(places.shape[1])).all():
         wrong = next(row for row in places if sorted(row) != list(range(len(row))))
-        raise ScheduleError(f"S4: permute to={to} is no permutation of the {len(wrong)} places: {wrong[:8].tolist()}...")
+        raise ScheduleError(
+            f"S4: permute to={to} is no permutation of the {len(wrong)} places: {wrong[:8].tolist()}..."
+        )
     return to
 
 
 class Inverse(Expr):
     """The place that sends to this rank's place: the inverse of `to` within each group."""
 
-    __slots__ = ("mesh", "member", "over", "to")
+    __slots__ = ("member", "mesh", "over", "to")
 
     def __init__(self, to: Expr, over: Axes, mesh: Mesh, member: Expr | None = None) -> None:
         self.to, self.over, self.mesh = to, over, mesh

@@ -11,9 +11,8 @@ from algorithms.ir.schedule import Op, Partial, TensorType, Value
 from algorithms.ir.tokens import gather
 from algorithms.ir.trace import tracing
 from algorithms.ops import merge
-from algorithms.ops.collective import Arrays, Blocks, cuts, emitted, shard_nbytes
+from algorithms.ops.collective import Arrays, Blocks, cuts, distinct, emitted, shard_nbytes
 
-SHARD = "outputs"
 REDUCTIONS = ("sum", "max", "merge")
 
 
@@ -32,7 +31,7 @@ def reduce_scatter(xs: Partial | Sequence[Value], over: Any, op: str, like: Valu
     for x in xs:
         if x.tokens.key != rows.key:
             raise ScheduleError(f"S5: reduce_scatter over {over} needs the rows {rows}, {x} holds {x.tokens}")
-    outputs = [(TensorType(like.type.rows, x.type.width, x.type.dtype), like.tokens) for x in xs]
+    outputs = [(TensorType(like.type.rows, x.type.width, x.type.dtype), like.tokens) for x in distinct(xs)]
     result = emitted("reduce_scatter", tuple(xs), outputs, over, lane, op=op)
     return Partial(*result) if isinstance(xs, Partial) else result
 
@@ -42,7 +41,9 @@ def reduction(op: str, xs: Any) -> None:
     if op not in REDUCTIONS:
         raise ScheduleError(f"no reduction {op!r}: expected one of {', '.join(REDUCTIONS)}")
     if (op == "merge") != isinstance(xs, Partial):
-        raise ScheduleError(f"S6: op='merge' reduces a Partial and nothing else does, got op={op!r} of {len(xs)} values")
+        raise ScheduleError(
+            f"S6: op='merge' reduces a Partial and nothing else does, got op={op!r} of {len(xs)} values"
+        )
 
 
 def combine(xp: Any, a: Arrays, b: Arrays, params: Any) -> Arrays:
@@ -50,6 +51,11 @@ def combine(xp: Any, a: Arrays, b: Arrays, params: Any) -> Arrays:
     if params["op"] == "merge":
         return merge.meaning(xp, *a, *b)
     return tuple(xp.maximum(x, y) if params["op"] == "max" else x + y for x, y in zip(a, b, strict=True))
+
+
+def shards(op: Op) -> tuple[Value, ...]:
+    """The parts of the result."""
+    return op.outputs
 
 
 def sizes(op: Op, mesh: Mesh) -> Ints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from algorithms.ir.schedule import Op, Partial, TensorType, Value
+from algorithms.ir.schedule import Op, Partial, Value
 from algorithms.ir.trace import tracing
 from algorithms.ops.merge import same_tokens
 
@@ -32,4 +32,3 @@ def meaning(xp: Any, out: Any, lse: Any, top: Any) -> tuple[Any, Any]:
 def met(op: Op, inputs: list[Any], laws: Any) -> list[Any]:
     """Both carry what the partial state had met."""
     return [inputs[0], inputs[1]]
-

@@ -51,9 +51,7 @@ def parse(text: str) -> dict[str, str]:
     for entry in text.split(",") if text.strip() else []:
         collective, equals, way = (part.strip() for part in entry.partition("="))
         if not equals:
-            raise ValueError(
-                f"ways are COLLECTIVE=WAY, separated by commas: got {entry.strip()!r} in {text!r}"
-            )
+            raise ValueError(f"ways are COLLECTIVE=WAY, separated by commas: got {entry.strip()!r} in {text!r}")
         if collective in chosen:
             raise ValueError(f"ways choose once for each collective: got {collective} twice in {text!r}")
         find(collective, way)

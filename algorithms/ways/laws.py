@@ -84,16 +84,12 @@ def _sends(held: BoolArray, one: Round, where: str) -> tuple[IntArray, ...]:
         raise WayError(f"{where}: expected shapes src (s,), dst (s,), blocks (s, k), got {shapes}")
     both = np.concatenate([one.src, one.dst])
     if both.size == 0 or both.min() < 0 or both.max() >= ranks:
-        raise WayError(
-            f"{where}: expected at least one send between ranks 0..{ranks - 1}, got {both.tolist()}"
-        )
+        raise WayError(f"{where}: expected at least one send between ranks 0..{ranks - 1}, got {both.tolist()}")
     itself = one.src == one.dst
     if itself.any():
         raise WayError(f"{where}: rank {one.src[itself][0]} sends to itself")
     if one.blocks.size and (one.blocks.min() < -1 or one.blocks.max() >= names):
-        raise WayError(
-            f"{where}: blocks are 0..{names - 1}, or -1, got {one.blocks.min()}..{one.blocks.max()}"
-        )
+        raise WayError(f"{where}: blocks are 0..{names - 1}, or -1, got {one.blocks.min()}..{one.blocks.max()}")
     idle = (one.blocks < 0).all(axis=1)
     if idle.any():
         raise WayError(f"{where}: rank {one.src[idle][0]} sends rank {one.dst[idle][0]} no block")

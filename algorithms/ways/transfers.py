@@ -56,7 +56,7 @@ def transfers(op: Op, mesh: Mesh, ways: Mapping[str, str] = DEFAULT) -> Iterator
     groups = mesh.groups(op.over)
     for number, one in enumerate(rounds(op, mesh, ways)):
         shift = (one.dst - one.src) % groups.shape[1]
-        channels = [slice(None)] if _single(one) else [np.flatnonzero(shift == s) for s in np.unique(shift)]
+        channels = [np.arange(len(shift))] if _single(one) else [np.flatnonzero(shift == s) for s in np.unique(shift)]
         for channel, part in enumerate(channels):
             nbytes = block_nbytes(op, mesh, one.blocks[part]).sum(-1)
             yield Transfer(number, channel, *_spread(groups, one.src[part], one.dst[part], nbytes), one.combine)

@@ -1,0 +1,69 @@
+"""A whole job: how its ranks are shared out over heads (tp), sequence (cp) and batch (dp)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from algorithms.ir.expr import ScheduleError
+from algorithms.ir.mesh import JOB_AXES, Mesh, parse_mesh
+
+
+@dataclass(frozen=True)
+class Job:
+    """Ranks that split the heads, the sequence and the batch.
+
+    Attributes:
+        axes: the mesh as typed, slowest axis first; None where it is to be chosen.
+    """
+
+    tp: int
+    cp: int
+    dp: int
+    axes: Mapping[str, int] | None = None
+
+    @property
+    def size(self) -> int:
+        """Ranks of the job."""
+        return self.tp * self.cp * self.dp
+
+    def mesh(self, axes: Mapping[str, int]) -> Mesh:
+        """The mesh of the whole job: dp slowest and tp fastest, unless the axes place them."""
+        outer = {"dp": self.dp} if self.dp > 1 and "dp" not in axes else {}
+        inner = {"tp": self.tp} if self.tp > 1 and "tp" not in axes else {}
+        return Mesh(**outer, **axes, **inner)
+
+
+def share_out(
+    ranks: int, have: str, *, tp: int = 1, cp: int | None = None, dp: int = 1, mesh: str | None = None
+) -> Job:
+    """Share a number of ranks out; cp takes all that tp and dp leave, unless said.
+
+    Args:
+        have: who has the ranks, to end a message: "cluster dgx_h100(1) has 8 GPUs".
+        mesh: as typed, "row=8,col=8"; it may name tp and dp too.
+    Raises:
+        ScheduleError: more ranks are needed than there are, or the numbers contradict each other.
+    """
+    if mesh is not None:
+        job, shown = _typed(mesh, tp, cp, dp), f"mesh {mesh}"
+    else:
+        if cp is None and ranks % (tp * dp) and tp * dp <= ranks:
+            raise ScheduleError(f"tp={tp} times dp={dp} must divide the ranks: {have}; or say cp")
+        job = Job(tp, cp or max(1, ranks // (tp * dp)), dp)
+        shown = f"mesh dp={job.dp},cp={job.cp},tp={job.tp}"
+    if job.size > ranks:
+        raise ScheduleError(f"{shown} needs {job.size} ranks: {have}")
+    return job
+
+
+def _typed(mesh: str, tp: int, cp: int | None, dp: int) -> Job:
+    """The job of a mesh that was typed; tp, cp and dp may only say the same."""
+    axes = parse_mesh(mesh)
+    split = prod(size for axis, size in axes.items() if axis not in JOB_AXES)
+    job = Job(axes.get("tp", tp), split, axes.get("dp", dp), axes)
+    for name, said in (("tp", tp), ("dp", dp), ("cp", cp or split)):
+        if said not in (1, getattr(job, name)) or (name == "cp" and said != split):
+            raise ScheduleError(f"{name}={said} contradicts mesh {mesh}, whose {name} is {getattr(job, name)}")
+    return job

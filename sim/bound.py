@@ -1,0 +1,95 @@
+"""The bound: the least time that any exact schedule could take for a problem on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.ir.mask import count_pairs
+from algorithms.ir.mesh import Mesh
+from algorithms.ir.problem import ITEMSIZE, Attention
+from algorithms.ir.tokens import Runs
+from sim.simulate import Site
+
+
+class Bound(NamedTuple):
+    """The least time, and the limits it is the largest of, in seconds."""
+
+    seconds: float
+    limits: Mapping[str, float]
+
+    @property
+    def what(self) -> str:
+        """The limit that binds."""
+        return max(self.limits, key=lambda name: self.limits[name])
+
+
+def visible_pairs(problem: Attention) -> int:
+    """(query, key) pairs that the mask leaves, of one sequence."""
+    queries = Runs(np.array([problem.cached]), np.array([problem.query_len]), 1)
+    keys = Runs(np.array([0]), np.array([problem.key_len]), 1)
+    return int(count_pairs(problem.mask, queries, keys).visible)
+
+
+def flop(problem: Attention) -> tuple[float, float]:
+    """Forward and backward FLOP of one layer, visible pairs only; backward is 0 unless training."""
+    heads = float(problem.batch * problem.heads) * visible_pairs(problem)
+    d, dv = problem.head_dim, problem.head_dim_v
+    return 2 * (d + dv) * heads, 2 * (3 * d + 2 * dv) * heads if problem.phase == "train" else 0.0
+
+
+def bound(problem: Attention, mesh: Mesh, site: Site) -> Bound:
+    """Bound the time from below by arithmetic, memory traffic and what each rank must receive.
+
+    compute: all FLOP on all GPUs, at the best rate the kernel reaches. memory: q, k, v read and out written once.
+    ingress: where keys are spread over several ranks, each must receive the other ranks' keys and values or
+    finished rows of its own queries, whichever is less, through its own links at data-sheet bandwidth.
+    """
+    ranks = mesh.size
+    forward, backward = flop(problem)
+    rates = [
+        np.broadcast_to(site.machine.best_flop_rate(problem, p), site.network.ranks)[:ranks] for p in ("fwd", "bwd")
+    ]
+    compute = forward / rates[0].sum() + (backward / rates[1].sum() if backward else 0.0)
+    bandwidth = np.broadcast_to(site.machine.memory_bandwidth, site.network.ranks)[:ranks].sum()
+    limits = {
+        "compute": float(compute),
+        "memory": float(least_memory(problem) / bandwidth),
+        "ingress": float(least_ingress(problem, mesh) / widest_ingress(site)),
+    }
+    return Bound(max(limits.values()), limits)
+
+
+def least_memory(problem: Attention) -> float:
+    """Bytes of q, k, v and out of the whole layer."""
+    rows = problem.batch * problem.query_len * problem.heads
+    columns = problem.batch * problem.key_len * problem.kv_heads
+    values = 0 if problem.shared_kv else problem.head_dim_v
+    return float(
+        rows * (problem.head_dim + problem.head_dim_v) * ITEMSIZE[problem.dtype]
+        + columns * (problem.head_dim + values) * ITEMSIZE[problem.kv_dtype]
+    )
+
+
+def least_ingress(problem: Attention, mesh: Mesh) -> float:
+    """Bytes that the average rank must receive; 0 when it holds all keys of its sequences and heads."""
+    tp, dp = mesh.axes.get("tp", 1), mesh.axes.get("dp", 1)
+    p = mesh.size // (tp * dp)
+    if p == 1:
+        return 0.0
+    values = 0 if problem.shared_kv else problem.head_dim_v
+    keys = problem.batch // dp * max(1, problem.kv_heads // tp) * problem.key_len
+    others = keys * (problem.head_dim + values) * ITEMSIZE[problem.kv_dtype] * (p - 1) / p
+    own = problem.batch // dp * (problem.heads // tp) * problem.query_len / p * problem.head_dim_v
+    return min(others, own * ITEMSIZE[problem.dtype])
+
+
+def widest_ingress(site: Site) -> float:
+    """Bytes/s into the best-connected GPU, over all its links."""
+    into: dict[str, float] = {gpu: 0.0 for gpu in site.network.gpus}
+    for _, head, bandwidth in site.graph.edges(data="bandwidth"):
+        if head in into:
+            into[head] += bandwidth
+    return max(into.values(), default=np.inf) or np.inf

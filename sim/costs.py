@@ -1,0 +1,173 @@
+"""What compute ops and collectives cost, beyond the bytes on the links: every number named and changeable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from algorithms.ir.expr import Coords
+from algorithms.ir.problem import ITEMSIZE, Attention
+from algorithms.ir.schedule import Op
+from algorithms.ops import Work, work
+from sim import kernel_table
+from sim.kernel_table import EIGHT, HALF, Fit
+from sim.state import Floats
+from topologies.hardware import GPUS
+from topologies.units import us
+
+PEAK_OF = {"float64": "fp64", "float32": "fp32"}  # half and 8-bit types take the tensor cores' rates
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Assumptions of the cost model; times in seconds.
+
+    A cluster whose GPUs have no model name is idealised: it costs FLOP / flop_rate and bytes / bandwidth, no more.
+
+    Attributes:
+        kernel: attention kernel, one of kernel_table.KERNELS; None takes the fastest published for the GPU.
+        attend_launch: of an attention kernel, as the fits assume it. decode_launch: of a split-KV decode and its
+            combine kernel. glue_launch: of any other kernel. comm_launch: of a communication op.
+        memory_share: share of the memory bandwidth that copies reach; decode_memory_share: that decode reaches.
+        merge_nbytes: bytes a merge op moves per output element: 38 as eager frameworks run it, about 12 fused.
+        plain_share: share of the peak reached where no kernel speed is published (float32, float64, other GPUs).
+        link_share: share of its data-sheet bandwidth that a class of link reaches.
+    """
+
+    kernel: str | None = None
+    attend_launch: float = 5 * us
+    decode_launch: float = 12 * us
+    glue_launch: float = 3 * us
+    comm_launch: float = 3 * us
+    memory_share: float = 0.87
+    decode_memory_share: float = 0.65
+    merge_nbytes: float = 38.0
+    plain_share: float = 0.5
+    link_share: Mapping[str, float] = field(default_factory=lambda: {"nvlink": 0.82, "pcie": 0.87, "nic": 0.97})
+
+    @classmethod
+    def default(cls) -> Costs:
+        """Return the default assumptions."""
+        return cls()
+
+    def with_kernel(self, kernel: str | None) -> Costs:
+        """Return these assumptions with another attention kernel."""
+        return replace(self, kernel=kernel)
+
+    def assumptions(self) -> list[str]:
+        """Name every assumption with its value and where it comes from."""
+        shares = ", ".join(f"{kind} {share:.0%}" for kind, share in self.link_share.items())
+        return [
+            f"attention kernel {self.kernel or 'fastest published'}: speed fitted to published figures (rms 3 %)",
+            f"launches: attention {self.attend_launch / us:g} us, decode {self.decode_launch / us:g} us, other kernels "
+            f"{self.glue_launch / us:g} us, communication {self.comm_launch / us:g} us (kernels queued in a stream)",
+            f"memory bandwidth reached: copies {self.memory_share:.0%} (measured 2900 of 3350 GB/s on H100), "
+            f"decode attention {self.decode_memory_share:.0%}",
+            f"a merge op moves {self.merge_nbytes:g} bytes per element (eager passes; a fused kernel about 12)",
+            f"link bandwidth reached: {shares}; others 100 % (the collective library's own model; "
+            "NICs measured 48.5 of 50 GB/s)",
+            "communication does not slow the kernels it overlaps",
+        ]
+
+
+class Machine:
+    """The GPUs that run a schedule, as numbers per rank.
+
+    Attributes:
+        flop_rate, memory_bandwidth: (P,), or one number where all ranks are alike; memory_bandwidth is inf where
+            the graph has none. named: the model's name of each rank's GPU, "" for an idealised one.
+    """
+
+    def __init__(self, graph: nx.DiGraph, gpus: list[str], costs: Costs) -> None:
+        self.costs = costs
+        nodes = [graph.nodes[gpu] for gpu in gpus]
+        self.names = [str(node.get("gpu", "")) for node in nodes]
+        self.flop_rate = _shared([float(node["flop_rate"]) for node in nodes])
+        self.memory_bandwidth = _shared([float(node.get("memory_bandwidth", np.inf)) for node in nodes])
+        self.real = _shared([float(bool(name)) for name in self.names])
+        self._fits: dict[tuple[int, str, str], tuple[Floats, Floats, Floats, Floats]] = {}
+
+    def seconds(self, op: Op, problem: Attention, coords: Coords, shape: tuple[int, ...]) -> Floats:
+        """Seconds of a compute op on each rank, broadcastable to the mesh's shape."""
+        counted = work(op, coords)
+        if op.kind in ("attend", "attend_backward"):
+            return self._attention(op, problem, counted, shape)
+        if op.kind == "load":
+            return np.zeros(())
+        nbytes = counted.nbytes
+        if op.kind == "merge":
+            out = op.outputs[0].type
+            nbytes = np.maximum(nbytes, self.costs.merge_nbytes * out.rows.at(coords) * out.row_elements)
+        rate = self._on(shape, self.memory_bandwidth) * self.costs.memory_share
+        return self._on(shape, self.real) * self.costs.glue_launch + nbytes / rate
+
+    def _attention(self, op: Op, problem: Attention, counted: Work, shape: tuple[int, ...]) -> Floats:
+        passes = "fwd" if op.kind == "attend" else "bwd"
+        peak, best, start, edge = (self._on(shape, x) for x in self._fit(op.inputs[0].type, passes))
+        keys = counted.pairs / np.maximum(counted.rows, 1)
+        extra = (start + edge * counted.mixed) / np.maximum(keys, 1)
+        arithmetic = counted.flop / (peak * best) * (1 + extra)
+        decode = problem.phase == "decode"
+        share = self.costs.decode_memory_share if decode else self.costs.memory_share
+        memory = counted.nbytes / (self._on(shape, self.memory_bandwidth) * share)
+        launch = self.costs.decode_launch if decode else self.costs.attend_launch
+        seconds = self._on(shape, self.real) * launch + np.maximum(arithmetic, memory)
+        return np.asarray(np.where(counted.pairs > 0, seconds, 0.0))  # an empty tile is never launched
+
+    def _fit(self, q: Any, passes: str) -> tuple[Floats, Floats, Floats, Floats]:
+        """Peak, best share, start and edge tokens of each rank's GPU for this query type."""
+        key = (q.width[1], passes, q.dtype)
+        if key not in self._fits:
+            rows = {name: fitted(name, *key, self.costs) for name in set(self.names)}
+            peaks = self._peaks(q.dtype)
+            columns = [_shared([rows[name][k] for name in self.names]) for k in range(3)]
+            self._fits[key] = peaks, columns[0], columns[1], columns[2]
+        return self._fits[key]
+
+    def _peaks(self, dtype: str) -> Floats:
+        if not any(self.names):
+            return self.flop_rate
+        rates = np.broadcast_to(self.flop_rate, len(self.names))
+        return _shared([peak(name, dtype) or float(rates[k]) for k, name in enumerate(self.names)])
+
+    def reduce_seconds(self, nbytes: Any) -> Floats:
+        """Seconds to reduce arriving blocks into one's own, inside the communication kernel: read 2, write 1."""
+        return np.asarray(3 * nbytes / (self.memory_bandwidth * self.costs.memory_share))
+
+    def best_flop_rate(self, problem: Attention, passes: str) -> Floats:
+        """FLOP/s that the kernel reaches on long full tiles, per rank."""
+        best = [fitted(name, problem.head_dim, passes, problem.dtype, self.costs)[0] for name in self.names]
+        return np.asarray(self._peaks(problem.dtype) * np.array(best))
+
+    @staticmethod
+    def _on(shape: tuple[int, ...], x: Floats) -> Floats:
+        return x if x.ndim == 0 else x.reshape(shape)
+
+
+def fitted(gpu: str, head_dim: int, passes: str, dtype: str, costs: Costs) -> tuple[float, float, float]:
+    """Best share of the peak, start and edge tokens of the kernel that a GPU runs."""
+    if not gpu:
+        return 1.0, 0.0, 0.0
+    fit: Fit | None = None
+    if dtype not in PEAK_OF:
+        bits = HALF if ITEMSIZE[dtype] == 2 else EIGHT
+        fit = kernel_table.find(gpu, head_dim, passes, bits, costs.kernel)
+    return (costs.plain_share, 0.0, 0.0) if fit is None else (fit.best, fit.start, kernel_table.edge(fit))
+
+
+def peak(gpu: str, dtype: str) -> float | None:
+    """Dense FLOP/s of a GPU for a dtype, None for an idealised one."""
+    if gpu not in GPUS:
+        return None
+    rates = GPUS[gpu].flop_rates
+    name = PEAK_OF.get(dtype) or ("fp8" if ITEMSIZE[dtype] == 1 else "bf16")
+    return float(rates.get(name) or rates["bf16"])
+
+
+def _shared(values: list[float]) -> Floats:
+    """One number where all ranks are alike, else one a rank."""
+    return np.asarray(values[0] if len(set(values)) == 1 else values, dtype=np.float64)

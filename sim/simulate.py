@@ -1,0 +1,169 @@
+"""Simulate a schedule on a cluster: lower it, run the engine, and report what every result carries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+
+from algorithms.ir.order import peak_bytes
+from algorithms.ir.schedule import Schedule
+from algorithms.ir.timeline import Timeline, lines
+from algorithms.ways import DEFAULT, find
+from sim.costs import Costs, Machine
+from sim.engine import Record, Spans, run
+from sim.lower import Lowered, lower
+from sim.network import Network
+from sim.program import Frozen, freeze
+from sim.state import PERMUTE, Floats
+
+FULL_RECORD = 8_000_000  # (op, rank) pairs kept in full: two arrays of 64 MB
+HOT_LINKS = 3
+Progress = Callable[[float, float], None]
+
+
+class Site:
+    """A cluster made ready for many simulations: its compiled network, its GPUs, the cost assumptions."""
+
+    def __init__(self, graph: nx.DiGraph, costs: Costs | None = None, placement: Sequence[int] | None = None) -> None:
+        self.graph, self.costs, self.placement = graph, costs or Costs.default(), placement
+        real = any(gpu for _, gpu in graph.nodes(data="gpu"))  # an idealised graph's links are taken at their word
+        self.network = Network(graph, placement, self.costs.link_share if real else None)
+        self.machine = Machine(graph, self.network.gpus, self.costs)
+        self.name = self.network.name
+
+    def check(self, schedule: Schedule) -> None:
+        """Refuse a mesh that does not fit."""
+        if schedule.mesh.size > self.network.ranks:
+            raise ValueError(
+                f"mesh {schedule.mesh} needs {schedule.mesh.size} ranks: "
+                f"cluster {self.name} has {self.network.ranks} GPUs"
+            )
+
+
+def simulate(
+    schedule: Schedule,
+    cluster: nx.DiGraph | Site,
+    *,
+    placement: Sequence[int] | None = None,
+    ways: Mapping[str, str] | None = None,
+    costs: Costs | None = None,
+    record: str = "auto",
+    progress: Progress | None = None,
+) -> Timeline:
+    """Time a schedule on a cluster.
+
+    Args:
+        cluster: a topology graph, or a Site for many runs on one.
+        placement: placement[r] is the GPU that runs rank r; the r-th if not given.
+        ways: way by collective; what is missing takes its default.
+        record: "full" keeps every rank's times, "extent" first start and last end; "auto" by size.
+    Returns:
+        The timeline, with bytes by link class, peak memory and the effective mesh, ways and assumptions in `about`.
+    Raises:
+        ValueError: a mesh larger than the cluster, an unknown way.
+        StallError: nothing can ever end.
+    """
+    chosen = {**DEFAULT, **(ways or {})}
+    for collective, way in chosen.items():
+        find(collective, way)
+    site = cluster if isinstance(cluster, Site) else None
+    if site is None or schedule.mesh.size < site.network.ranks or placement is not None or costs is not None:
+        site = _fitting(cluster, schedule, placement, costs)
+    lowered = lower(schedule, site.machine, chosen)
+    frozen = freeze(lowered.program, site.network)
+    keep = len(lowered.program.kinds) * schedule.mesh.size <= FULL_RECORD
+    how: Record = "full" if record == "full" or (record == "auto" and keep) else "extent"
+    spans = run(frozen, record=how, progress=progress)
+    return _timeline(lowered, frozen, spans, site, chosen, how == "extent")
+
+
+def _fitting(
+    cluster: nx.DiGraph | Site, schedule: Schedule, placement: Sequence[int] | None, costs: Costs | None
+) -> Site:
+    """A site with just the ranks of the schedule, on the first GPUs unless placed otherwise."""
+    graph = cluster.graph if isinstance(cluster, Site) else cluster
+    if isinstance(cluster, Site):
+        costs, placement = costs or cluster.costs, placement if placement is not None else cluster.placement
+    whole = Site(graph, costs, placement) if placement is not None else None
+    gpus = sum(1 for _, rank in graph.nodes(data="rank") if rank is not None)
+    if schedule.mesh.size > (whole.network.ranks if whole else gpus):
+        name = graph.graph.get("name", "without a name")
+        raise ValueError(f"mesh {schedule.mesh} needs {schedule.mesh.size} ranks: cluster {name} has {gpus} GPUs")
+    chosen = range(schedule.mesh.size) if placement is None else list(placement)[: schedule.mesh.size]
+    return Site(graph, costs, chosen)
+
+
+def _timeline(
+    lowered: Lowered, frozen: Frozen, spans: Spans, site: Site, ways: Mapping[str, str], extent: bool
+) -> Timeline:
+    schedule = lowered.schedule
+    first, last = np.array(lowered.first), np.array(lowered.last)
+    columns = (2,) if extent else (schedule.mesh.size,)
+    start, end = np.zeros((len(first), *columns)), np.zeros((len(first), *columns))
+    ran = last >= 0
+    if extent:
+        start[ran, 0], start[ran, 1] = spans.start[first[ran]], spans.start[last[ran]]
+        end[ran, 0], end[ran, 1] = spans.end[first[ran]], spans.end[last[ran]]
+    else:
+        start[ran], end[ran] = spans.start[first[ran]], spans.end[last[ran]]
+    used = sorted({op.kind for op in schedule.ops if op.kind in ways})
+    return Timeline(
+        clock="simulated",
+        ops=lines(schedule),
+        start=start,
+        end=end,
+        sent=_sent(lowered, extent),
+        busy=lowered.busy,
+        peak=peak_bytes(schedule),
+        makespan=spans.makespan,
+        extent=extent,
+        link_bytes=class_bytes(frozen),
+        hot_links=hot_links(site.network, spans),
+        about={
+            "algorithm": schedule.name,
+            "cluster": site.name,
+            "mesh": dict(schedule.mesh.axes),
+            "ranks": schedule.mesh.size,
+            "layout": schedule.problem.layout,
+            "ways": {kind: ways[kind] for kind in used},
+            "problem": schedule.problem.describe(),
+            "assumptions": site.costs.assumptions(),
+        },
+    )
+
+
+def _sent(lowered: Lowered, extent: bool) -> npt.NDArray[np.int64]:
+    ranks = lowered.schedule.mesh.size
+    if extent:
+        return np.array([[s.min(), s.max()] for s in lowered.sent], dtype=np.int64)
+    return np.array([np.broadcast_to(s, ranks) for s in lowered.sent], dtype=np.int64)
+
+
+def class_bytes(frozen: Frozen) -> dict[str, int]:
+    """Bytes carried by each class of link; a flow counts once in every class that it crosses."""
+    plan, network = frozen.plan, frozen.network
+    kinds = sorted(set(network.kinds))
+    number = np.array([*(kinds.index(kind) for kind in network.kinds), len(kinds)])
+    carried: Floats = np.zeros((len(plan.dst), frozen.ranks))
+    for op in np.flatnonzero(plan.kind == PERMUTE):
+        carried[plan.pattern[op]] += plan.rows[plan.row[op]]
+    flows = np.where(plan.dst.reshape(-1) >= 0, carried.reshape(-1), 0.0)
+    crossed = number[plan.route]
+    return {kind: int(flows[(crossed == k).any(1)].sum()) for k, kind in enumerate(kinds)}
+
+
+def hot_links(network: Network, spans: Spans) -> tuple[dict[str, Any], ...]:
+    """The links that used most of their capacity over the whole run."""
+    if spans.makespan <= 0:
+        return ()
+    share = spans.link_bytes / (network.capacity[:-1] * spans.makespan)
+    hottest = np.argsort(-share, kind="stable")[:HOT_LINKS]
+    return tuple(
+        {"link": " -> ".join(map(str, network.links[k])), "kind": network.kinds[k], "utilisation": float(share[k])}
+        for k in hottest
+        if share[k] > 0
+    )

@@ -1,0 +1,105 @@
+"""Inputs for the kernel tests, and the one way in which they compare a kernel with dense attention."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from executor.exactness import backward_bounds, error, forward_bounds, worst_ratio
+from executor.kernels import Array, Kernel, Positions, forward
+from executor.kernels.dense import dense, dense_backward
+
+ORDERS = ("contiguous", "zigzag", "striped", "shuffled")
+
+
+class Case(NamedTuple):
+    q: Array
+    k: Array
+    v: Array
+    do: Array
+    rows: Positions
+    cols: Positions
+    mask: str
+    scale: float
+
+    @property
+    def block(self) -> tuple[Any, ...]:
+        return self.q, self.k, self.v, self.rows, self.cols, self.mask, self.scale
+
+    @property
+    def block_with_do(self) -> tuple[Any, ...]:
+        return self.q, self.k, self.v, self.do, self.rows, self.cols, self.mask, self.scale
+
+
+def positions(order: str, count: int, rng: np.random.Generator) -> Positions:
+    """The tokens of one shard: the second of four in a layout, or any tokens in any order."""
+    index = np.arange(count)
+    if order == "contiguous":
+        return index + count
+    if order == "zigzag":  # chunks 1 and 6 of 8
+        half = (count + 1) // 2
+        return np.where(index < half, half + index, 6 * half + index - half)
+    if order == "striped":
+        return 4 * index + 1
+    return rng.permutation(3 * count)[:count]
+
+
+def case(
+    n: int = 37,
+    m: int = 53,
+    heads: tuple[int, int] = (2, 2),
+    dims: tuple[int, int] = (16, 16),
+    dtype: Any = np.float64,
+    mask: str = "causal",
+    order: str = "contiguous",
+    largest_logit: float = 4.0,
+    seed: int = 0,
+) -> Case:
+    """Normal inputs whose scores spread over about +-largest_logit; `heads` is (query, kv), `dims` (qk, v)."""
+    rng = np.random.default_rng(seed)
+    size = (largest_logit / 4) ** 0.5
+    q = size * rng.standard_normal((n, heads[0], dims[0]))
+    k = size * rng.standard_normal((m, heads[1], dims[0]))
+    v = rng.standard_normal((m, heads[1], dims[1]))
+    do = rng.standard_normal((n, heads[0], dims[1]))
+    rows, cols = positions(order, n, rng), positions(order, m, rng)
+    if order == "contiguous":
+        rows = np.arange(n) + m - n // 4  # some queries come before the first key
+    arrays = (x.astype(dtype) for x in (q, k, v, do))
+    return Case(*arrays, rows, cols, mask, dims[0] ** -0.5)
+
+
+def forward_ratios(kernel: Kernel, c: Case) -> dict[str, float]:
+    """The worst error of out and lse, as a multiple of what is allowed."""
+    out, lse = kernel.attend(*c.block)
+    bounds = forward_bounds(*c.block, eps=float(np.finfo(out.dtype).eps))
+    expected_out, expected_lse = dense(*c.block, dtype=np.longdouble)
+    return {
+        "out": worst_ratio(error(out, expected_out), bounds.out),
+        "lse": worst_ratio(error(lse, expected_lse), bounds.lse),
+    }
+
+
+def backward_ratios(kernel: Kernel, c: Case) -> dict[str, float]:
+    """The worst error of dq, dk and dv, as a multiple of what is allowed, from the right lse and delta."""
+    out, lse = dense(*c.block)
+    computed_in = np.result_type(c.q, np.float32)
+    delta = (c.do * out).sum(axis=2).astype(computed_in)
+    grads = kernel.attend_backward(*c.block[:3], c.do, lse.astype(computed_in), delta, *c.block[3:])
+    bounds = backward_bounds(*c.block_with_do, eps=float(np.finfo(grads[0].dtype).eps))
+    expected = dense_backward(*c.block_with_do, dtype=np.longdouble)
+    return {
+        name: worst_ratio(error(grad, want), bound)
+        for name, grad, want, bound in zip(("dq", "dk", "dv"), grads, expected, bounds, strict=True)
+    }
+
+
+def ratios(kernel: Kernel, c: Case) -> dict[str, float]:
+    """Every ratio; exact means that none exceeds 1."""
+    return forward_ratios(kernel, c) | backward_ratios(kernel, c)
+
+
+def set_tiles(patch: Any, side: int, longest: int) -> None:
+    """Make tiles so small that a small case has many of them."""
+    patch.setattr(forward, "FULL_SIDE", side)
+    patch.setattr(forward, "MASKED_SIDE", side)
+    patch.setattr(forward, "LONGEST", longest)

@@ -1,0 +1,122 @@
+"""Simulated seconds equal formulas derived by hand, on graphs where no two flows share a link."""
+
+import pytest
+
+from algorithms import find
+from algorithms.ir import Attention, Mesh
+from sim.simulate import simulate
+from topologies.basic import fully_connected, ring
+from topologies.units import GB, TFLOP, us
+
+REGIMES = pytest.mark.parametrize(
+    "flop_rate, bandwidth",
+    [(1 * TFLOP, 1000 * GB), (1000 * TFLOP, 1 * GB)],
+    ids=["compute-bound", "network-bound"],
+)
+LATENCY = 1 * us
+H, HKV, D, N = 8, 2, 128, 4032  # 4032 = 64 * 63: every grid below divides it
+
+
+def attend(rows: int, cols: int, flop_rate: float) -> float:
+    return 4 * H * D * rows * cols / flop_rate
+
+
+@REGIMES
+@pytest.mark.parametrize("p", [1, 2, 3, 7, 8])
+def test_ring_time_is_the_longer_of_computing_and_carrying(p, flop_rate, bandwidth):
+    # compute-bound  attend|attend|attend|attend|       P attends
+    #                hop-|   hop-|   hop-|
+    # network-bound  hop---------|hop---------|hop---------|attend|    P-1 hops, 1 attend
+    one = attend(N // p, N // p, flop_rate)
+    hop = LATENCY + 2 * HKV * (N // p) * D * 2 / bandwidth
+
+    timeline = simulate(
+        find("ring")["prefill"](Attention(H, HKV, D, N, N), Mesh(ring=p)), ring(p, bandwidth, LATENCY, flop_rate)
+    )
+
+    assert timeline.makespan == pytest.approx(max(p * one, (p - 1) * hop + one), rel=1e-12)
+
+
+@REGIMES
+@pytest.mark.parametrize("p", [3, 8])
+def test_contiguous_causal_ring_waits_for_its_last_rank(p, flop_rate, bandwidth):
+    # rank P-1 sees every block whole, and its own below the diagonal: n (n + 1) / 2 pairs
+    #   attend diagonal|attend|attend|...     the last rank's blocks come P-1, P-2, ..., 0
+    n = N // p
+    diagonal, full = 4 * H * D * n * (n + 1) / 2 / flop_rate, attend(n, n, flop_rate)
+    hop = LATENCY + 2 * HKV * n * D * 2 / bandwidth
+    when = diagonal
+    for step in range(1, p):
+        when = max(when, step * hop) + full
+
+    schedule = find("ring")["prefill"](Attention(H, HKV, D, N, N, mask="causal"), Mesh(ring=p))
+    timeline = simulate(schedule, ring(p, bandwidth, LATENCY, flop_rate))
+
+    assert timeline.makespan == pytest.approx(when, rel=1e-12)
+
+
+@REGIMES
+@pytest.mark.parametrize("side", [3, 4, 6])
+def test_attention2d_gathers_computes_and_reduces(side, flop_rate, bandwidth):
+    # row and column rings and the transpose use cables of their own, so
+    #   q gather over col   hop|hop|..|
+    #   k, v                transpose|hop|hop|..|attend|         then out, lse over col: hop|hop|..|
+    p, n = side * side, N // side // side * side * side  # a length the grid divides
+    block = n // p
+    q_hop = LATENCY + H * block * D * 2 / bandwidth
+    kv_hop = LATENCY + 2 * HKV * block * D * 2 / bandwidth
+    out_hop = LATENCY + H * block * (D + 1) * 4 / bandwidth
+    gathered = max((side - 1) * q_hop, kv_hop + (side - 1) * kv_hop)
+    expected = gathered + attend(n // side, n // side, flop_rate) + (side - 1) * out_hop
+
+    schedule = find("attention2d")["prefill"](Attention(H, HKV, D, n, n), Mesh(row=side, col=side))
+    timeline = simulate(schedule, fully_connected(p, bandwidth, LATENCY, flop_rate))
+
+    assert timeline.makespan == pytest.approx(expected, rel=1e-12)
+
+
+@REGIMES
+@pytest.mark.parametrize("p", [2, 4, 8])
+@pytest.mark.parametrize("name, collectives", [("tree", [1, 1, D]), ("tree_packed", [1, 1 + D])])
+def test_tree_time_is_one_attend_and_its_all_reduces(name, collectives, p, flop_rate, bandwidth):
+    # attend|  all-reduce lse|  all-reduce den|  all-reduce num|     each 2 (P-1) hops of a P-th of the elements
+    problem = Attention(H, HKV, D, 1, N * 8, phase="decode")
+    expected = attend(1, N * 8 // p, flop_rate)
+    for width in collectives:
+        expected += 2 * (p - 1) * (LATENCY + H * width // p * 4 / bandwidth)
+
+    timeline = simulate(find(name)["decode"](problem, Mesh(cp=p)), ring(p, bandwidth, LATENCY, flop_rate))
+
+    assert timeline.makespan == pytest.approx(expected, rel=1e-12)
+
+
+@REGIMES
+def test_ring_backward_sends_keys_before_gradients(flop_rate, bandwidth):
+    # the keys of step t+1 leave while step t is differentiated; the gradients of step t leave when it is done
+    p, n = 4, N // 4
+    kv_hop = LATENCY + 2 * HKV * n * D * 2 / bandwidth
+    grad_hop = LATENCY + 2 * HKV * n * D * 4 / bandwidth
+    forward, backward = attend(n, n, flop_rate), 2.5 * attend(n, n, flop_rate)
+    # forward: as the ring above. The backward's first keys are there already; its stream is in order:
+    # keys 1 | (grads 0) | keys 2 | (grads 1) | ...
+    compute, stream = 0.0, 0.0
+    keys_there = [0.0]
+    for _ in range(1, p):
+        stream = max(stream, 0.0) + kv_hop
+        keys_there.append(stream)
+    for step in range(p):
+        compute = max(compute, keys_there[step]) + forward
+    stream += kv_hop  # the backward's first keys: posted as soon as the stream is free
+    compute += backward
+    for step in range(1, p):
+        keys_at = stream
+        start = max(compute, keys_at)
+        grads_home = max(stream, compute) + grad_hop
+        stream = grads_home + (kv_hop if step < p - 1 else 0.0)
+        compute = max(start + backward, grads_home)
+    expected = max(stream, compute) + grad_hop
+
+    schedule = find("ring")["train"](Attention(H, HKV, D, N, N, phase="train"), Mesh(ring=p))
+    timeline = simulate(schedule, ring(p, bandwidth, LATENCY, flop_rate))
+
+    assert timeline.makespan == pytest.approx(expected, rel=1e-12)

@@ -1,0 +1,64 @@
+"""The compiled engine and its uncompiled source are one: the same bits."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from sim.engine import run
+from sim.network import Network
+from sim.program import Program, freeze
+from tests.sim.graphs import MiB, ring_attention, shift, star, two_level, us
+
+
+def faults(env, engine):
+    """A link goes down and comes back at half rate, and a GPU throttles."""
+    link = engine.frozen.network.link("gpu7", "fabric")
+    yield env.timeout(150 * us)
+    engine.set_capacity(link, 0)
+    yield env.timeout(90 * us)
+    engine.set_capacity(link, 25e9)
+    yield env.timeout(33 * us)
+    engine.set_speed(5, 0.5)
+
+
+def all_at_once(ranks):
+    """Return an all-to-all of unequal sizes in which every flow shares links."""
+    program, sizes = Program(ranks), np.random.default_rng(0).integers(0, MiB, (ranks, ranks))
+    for k in range(1, ranks):
+        program.permute(shift(ranks, k), sizes[k], stream=k)
+    return program
+
+
+def digest():
+    """Return a digest of every span of several runs."""
+    jitter = np.random.default_rng(1).uniform(50, 150, 10) * us
+    bits = hashlib.sha256()
+    for program, graph, processes in [
+        (ring_attention(10, jitter, 8 * MiB, steps=5), two_level(10), []),
+        (ring_attention(10, 100 * us, 8 * MiB, steps=5), two_level(10), [faults]),
+        (all_at_once(10), two_level(10), [faults]),
+        (all_at_once(6), star(6), []),
+    ]:
+        spans = run(freeze(program, Network(graph)), processes=processes)
+        for array in (spans.start, spans.end, spans.link_bytes):
+            bits.update(array.tobytes())
+    return bits.hexdigest()
+
+
+def test_compiled_and_uncompiled_runs_have_the_same_bits():
+    root = Path(__file__).resolve().parents[2]
+    code = "from tests.sim.test_compiled import digest; from sim.step import step; print(type(step).__name__, digest())"
+    uncompiled = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(root)},
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert uncompiled.stderr == ""
+    assert uncompiled.stdout.split() == ["function", digest()]

@@ -1,0 +1,153 @@
+"""Routes: the best of all simple paths, deterministic, and through a GPU only where there is no other way."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sim.network import Network
+from tests.sim.graphs import cable, gpus, star, two_level, us
+
+
+@st.composite
+def graphs(draw):
+    """Draw a strongly connected graph of 2-4 GPUs and up to 4 switches with few distinct latencies."""
+    ranks, switches = draw(st.integers(2, 4)), draw(st.integers(0, 4))
+    graph = gpus(ranks, "drawn")
+    nodes = draw(st.permutations([f"gpu{r}" for r in range(ranks)] + [f"switch{k}" for k in range(switches)]))
+    pairs = st.tuples(st.sampled_from(nodes), st.sampled_from(nodes)).filter(lambda pair: pair[0] != pair[1])
+    for a, b in [*zip(nodes, nodes[1:], strict=False), *draw(st.lists(pairs, max_size=8))]:
+        cable(graph, a, b, 1e9, draw(st.integers(0, 3)) * us)
+    return graph
+
+
+def merits(graph, path):
+    """Return what a path is judged by: GPUs passed through, latency in whole us, hops."""
+    passed = sum(node.startswith("gpu") for node in path[1:-1])
+    latency = sum(round(graph.edges[edge]["latency"] / us) for edge in zip(path, path[1:], strict=False))
+    return passed, latency, len(path) - 1
+
+
+@given(graphs())
+def test_a_route_is_the_best_simple_path(graph):
+    network = Network(graph)
+    source, destination = np.divmod(np.arange(network.ranks**2), network.ranks)
+
+    routes = network.route(source, destination)
+
+    for s, d, row in zip(source, destination, routes, strict=True):
+        links = [network.links[link] for link in row if link != network.pad]
+        if s == d:
+            assert links == []
+            continue
+        path = [links[0][0], *(head for _, head in links)]
+        assert all(a[1] == b[0] for a, b in zip(links, links[1:], strict=False))
+        assert (path[0], path[-1]) == (f"gpu{s}", f"gpu{d}")
+        every = nx.all_simple_paths(graph, f"gpu{s}", f"gpu{d}")
+        assert merits(graph, path) == min(merits(graph, other) for other in every)
+
+
+def test_a_gpu_is_passed_through_only_where_there_is_no_other_path():
+    graph = gpus(4, "ring of GPUs")
+    for rank in range(4):
+        cable(graph, f"gpu{rank}", f"gpu{(rank + 1) % 4}", 1e9, 1 * us)
+    assert _nodes(Network(graph), 0, 2) == ["gpu0", "gpu1", "gpu2"]
+
+    for rank in range(4):
+        cable(graph, f"gpu{rank}", "far switch", 1e9, 100 * us)
+    assert _nodes(Network(graph), 0, 2) == ["gpu0", "far switch", "gpu2"]
+
+
+def test_among_equal_paths_the_lowest_node_wins():
+    graph = gpus(2, "two planes")
+    for plane in ("plane1", "plane0"):
+        for rank in (0, 1):
+            cable(graph, f"gpu{rank}", plane, 1e9, 1 * us)
+    assert _nodes(Network(graph), 0, 1) == ["gpu0", "plane1", "gpu1"]  # the one added first
+
+
+def test_the_order_of_latencies_does_not_break_a_tie():
+    # 0.1 + 0.2 + 0.3 and 0.3 + 0.2 + 0.1 differ in floating point; the paths are equal, and b was added first.
+    graph = gpus(2, "two ways")
+    graph.add_nodes_from(["b1", "b2", "a1", "a2"])
+    for name, latencies in (("b", (0.3, 0.2, 0.1)), ("a", (0.1, 0.2, 0.3))):
+        stops = ["gpu0", f"{name}1", f"{name}2", "gpu1"]
+        for tail, head, latency in zip(stops, stops[1:], latencies, strict=False):
+            cable(graph, tail, head, 1e9, latency * us)
+    forth, back = _nodes(Network(graph), 0, 1), _nodes(Network(graph), 1, 0)
+    assert forth == ["gpu0", "a1", "a2", "gpu1"]  # a2 lies nearer to gpu0 than b2, so it is settled first
+    assert back == ["gpu1", "b2", "b1", "gpu0"]
+
+
+def test_what_is_learnt_later_does_not_change_a_route():
+    once, twice = Network(two_level(16)), Network(two_level(16))
+    source, destination = np.divmod(np.arange(256), 16)
+    for s, d in ((9, 3), (0, 15), (9, 3)):
+        twice.route([s], [d])
+    assert (once.route(source, destination) == twice.route(source, destination)).all()
+
+
+def test_placement_says_which_gpu_runs_a_rank():
+    network = Network(star(4), placement=[2, 0])
+    assert network.ranks == 2
+    assert network.gpus == ["gpu2", "gpu0"]
+    assert _nodes(network, 0, 1) == ["gpu2", "switch", "gpu0"]
+
+
+def test_efficiency_narrows_the_links_of_a_kind():
+    network = Network(two_level(8), efficiency={"nvlink": 0.8, "nothing": 0.1})
+    assert set(network.capacity[:-1]) == {0.8 * 450e9, 50e9}
+    assert network.capacity[network.pad] == np.inf
+    assert network.capacity[network.link("gpu3", "nvswitch0")] == 0.8 * 450e9
+
+
+@pytest.mark.parametrize(
+    ("placement", "message"),
+    [
+        ([0, 1, 2, 3, 0], "placement needs 5 GPUs: cluster star\\(4\\) has 4"),
+        ([0, 4], "placement must name GPUs 0 to 3: rank 1 has 4"),
+        ([-1], "placement must name GPUs 0 to 3: rank 0 has -1"),
+        ([0, 2, 2], "placement must name a GPU once: ranks 1 and 2 have 2"),
+    ],
+)
+def test_a_placement_is_one_gpu_a_rank(placement, message):
+    with pytest.raises(ValueError, match=message):
+        Network(star(4), placement=placement)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "message"),
+    [
+        ("bandwidth", 0, "bandwidth must be finite and positive: link gpu1 -> switch has 0"),
+        ("bandwidth", None, "bandwidth must be finite and positive: link gpu1 -> switch has None"),
+        ("bandwidth", float("inf"), "bandwidth must be finite and positive"),
+        ("latency", -1e-6, "latency must be finite and not negative: link gpu1 -> switch has -1e-06"),
+        ("latency", float("nan"), "latency must be finite and not negative"),
+    ],
+)
+def test_a_link_has_a_bandwidth_and_a_latency(attribute, value, message):
+    graph = star(2)
+    graph.edges["gpu1", "switch"][attribute] = value
+    with pytest.raises(ValueError, match=message):
+        Network(graph)
+
+
+def test_a_cluster_says_what_is_missing():
+    with pytest.raises(ValueError, match="cluster empty has no GPU"):
+        Network(nx.DiGraph(name="empty"))
+    apart = gpus(2, "apart")
+    with pytest.raises(ValueError, match=r"no path from rank 1 \(gpu1\) to rank 0 \(gpu0\)"):
+        Network(apart).route([1], [0])
+    apart.nodes["gpu1"]["rank"] = 2
+    with pytest.raises(ValueError, match=r"GPU ranks must be 0, 1, 2, ...: gpu1 has 2, expected 1"):
+        Network(apart)
+    with pytest.raises(ValueError, match="no link gpu0 -> gpu1 in cluster star"):
+        Network(star(2)).link("gpu0", "gpu1")
+
+
+def _nodes(network, source, destination):
+    """Return the nodes on a route."""
+    (row,) = network.route([source], [destination])
+    links = [network.links[link] for link in row if link != network.pad]
+    return [links[0][0], *(head for _, head in links)]
