@@ -79,12 +79,13 @@ def _from_file(path: str, function: str) -> dict[str, Program]:
     name = f"{file.stem}_{hashlib.sha1(str(file).encode()).hexdigest()[:8]}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, file)
-        assert spec and spec.loader
+        if spec is None or spec.loader is None:
+            raise LookupError(f"{path} is no Python file")
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             del sys.modules[name]
             raise LookupError(f"{path} does not load: {type(error).__name__}: {error}") from error
     program = getattr(sys.modules[name], function, None)

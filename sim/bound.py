@@ -25,6 +25,10 @@ class Bound(NamedTuple):
         """The limit that binds."""
         return max(self.limits, key=lambda name: self.limits[name])
 
+    def times(self, layers: int) -> Bound:
+        """The bound of that many layers, one after another."""
+        return Bound(self.seconds * layers, {name: seconds * layers for name, seconds in self.limits.items()})
+
 
 def visible_pairs(problem: Attention) -> int:
     """(query, key) pairs that the mask leaves, of one sequence."""

@@ -123,12 +123,13 @@ class Machine:
         key = (q.width[1], passes, q.dtype)
         if key not in self._fits:
             rows = {name: fitted(name, *key, self.costs) for name in set(self.names)}
-            peaks = self._peaks(q.dtype)
+            peaks = self.peaks(q.dtype)
             columns = [_shared([rows[name][k] for name in self.names]) for k in range(3)]
             self._fits[key] = peaks, columns[0], columns[1], columns[2]
         return self._fits[key]
 
-    def _peaks(self, dtype: str) -> Floats:
+    def peaks(self, dtype: str) -> Floats:
+        """Dense FLOP/s of each rank's GPU for a dtype, (P,), or one number where all are alike."""
         if not any(self.names):
             return self.flop_rate
         rates = np.broadcast_to(self.flop_rate, len(self.names))
@@ -141,7 +142,7 @@ class Machine:
     def best_flop_rate(self, problem: Attention, passes: str) -> Floats:
         """FLOP/s that the kernel reaches on long full tiles, per rank."""
         best = [fitted(name, problem.head_dim, passes, problem.dtype, self.costs)[0] for name in self.names]
-        return np.asarray(self._peaks(problem.dtype) * np.array(best))
+        return np.asarray(self.peaks(problem.dtype) * np.array(best))
 
     @staticmethod
     def _on(shape: tuple[int, ...], x: Floats) -> Floats:

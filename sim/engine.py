@@ -65,7 +65,7 @@ class Engine:
         self.work = new_work(frozen.plan, frozen.network.capacity)
         self._progress, self._report_at = progress, 0.0
         self._total = len(frozen.plan.kind) * frozen.ranks
-        self._generation, self._due = 0, self.now
+        self._generation, self._due, self._still_since = 0, self.now, math.inf
         self._arm(self.now)
 
     def set_capacity(self, link: int, bytes_per_second: float) -> None:
@@ -102,9 +102,12 @@ class Engine:
         return max(self.now, float(self.env.now))
 
     def _rearm(self, due: float) -> None:
-        """Arm the next instant anew after a hook; before the first instant it is armed already."""
+        """Arm the next instant anew after a hook; before the first instant it is armed already.
+
+        If nothing ends now, look again when all hooks of this instant are through: one may yet help.
+        """
         if self.instants > 0 and not self.done.triggered:
-            self._arm_or_end(due)
+            self._arm(due if due < math.inf else self._hook_time())
 
     def _arm(self, due: float) -> None:
         """Let the step run at `due`; an event armed before is void."""
@@ -127,14 +130,17 @@ class Engine:
 
     def _arm_or_end(self, due: float) -> None:
         """Arm the next instant; if nothing will end, end the run, or wait for a process to act."""
-        if due < np.inf:
+        if due < math.inf:
+            self._still_since = math.inf
             self._arm(due)
-        elif self.work.counts[PASSED] == self._total:
+            return
+        self._still_since = min(self._still_since, self._hook_time())
+        if self.work.counts[PASSED] == self._total:
             self.done.succeed(self.now)
-        elif self.env.peek() < np.inf and bool(np.any(self.state.phase != IDLE)):
+        elif self.env.peek() < math.inf and bool(np.any(self.state.phase != IDLE)):
             self._arm(max(self.now, self.env.peek()))
         else:
-            self.done.fail(StallError(self.now, find_waits(self.frozen, self.state)))
+            self.done.fail(StallError(self._still_since, find_waits(self.frozen, self.state)))
 
     def _report(self) -> None:
         """Call the progress hook if there is one and it was not called just now."""
@@ -153,7 +159,8 @@ def run(
     """Run `frozen` to its end and return when each op ran.
 
     Args:
-        processes: functions (env, engine) of SimPy processes that may change capacities and speeds.
+        processes: functions (env, engine) of SimPy processes that may change capacities and speeds. While
+            something stands still that they could set going again, the run waits for them.
         record: "full" keeps every rank's spans, "extent" the earliest start and latest end of each op.
         progress: called now and then with the share of ops passed and the simulated seconds.
 

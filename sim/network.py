@@ -149,11 +149,20 @@ def _placed(gpus: list[str], placement: Sequence[int], name: str) -> list[str]:
 
 
 def _roads(graph: nx.DiGraph, latency: Floats, gpus: list[str]) -> tuple[Roads, Longs]:
-    """Return the graph in compressed rows, and the node number of each schedule rank."""
+    """Return the graph as arrays, and the node number of each schedule rank."""
     number = {node: k for k, node in enumerate(graph.nodes)}
-    tail = np.array([number[node] for node, _ in graph.edges], np.int64)
-    head = np.array([number[node] for _, node in graph.edges], np.int64)
-    start = np.searchsorted(tail, np.arange(len(number) + 1)).astype(np.int64)
-    is_gpu = np.array([rank is not None for _, rank in graph.nodes(data="rank")], np.bool_)
-    picoseconds = np.round(latency * PICOSECONDS).astype(np.int64)
-    return Roads(start, tail, head, picoseconds, is_gpu), np.array([number[gpu] for gpu in gpus], np.int64)
+    ends = np.array([(number[tail], number[head]) for tail, head in graph.edges], np.int64).reshape(-1, 2)
+    tail, head = np.ascontiguousarray(ends.T)
+    entering = np.argsort(head, kind="stable")
+    nodes = np.arange(len(number) + 1)
+    roads = Roads(
+        start=np.searchsorted(tail, nodes),
+        tail=tail,
+        head=head,
+        picoseconds=np.round(latency * PICOSECONDS).astype(np.int64),
+        in_start=np.searchsorted(head[entering], nodes),
+        in_link=entering,
+        is_gpu=np.array([rank is not None for _, rank in graph.nodes(data="rank")], np.bool_),
+        nic=np.array([number.get(nic, -1) for _, nic in graph.nodes(data="nic")], np.int64),
+    )
+    return roads, np.array([number[gpu] for gpu in gpus], np.int64)

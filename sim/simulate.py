@@ -163,7 +163,11 @@ def hot_links(network: Network, spans: Spans) -> tuple[dict[str, Any], ...]:
     share = spans.link_bytes / (network.capacity[:-1] * spans.makespan)
     hottest = np.argsort(-share, kind="stable")[:HOT_LINKS]
     return tuple(
-        {"link": " -> ".join(map(str, network.links[k])), "kind": network.kinds[k], "utilisation": float(share[k])}
+        {
+            "link": " -> ".join(map(str, network.links[k])),
+            "kind": network.kinds[k],
+            "utilisation": float(share[k]),
+        }
         for k in hottest
         if share[k] > 0
     )

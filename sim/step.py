@@ -176,7 +176,7 @@ def _start_permute(plan: Plan, state: State, work: Work, slot: int, op: int, now
     """Start a rank's part of a permute, and each of its two flows whose other end is there."""
     rank, pattern = slot % plan.rows.shape[1], plan.pattern[op]
     receiver, sender = plan.dst[pattern, rank], plan.src[pattern, rank]
-    state.parts[slot] = (receiver >= 0) + (sender >= 0)
+    state.parts[slot] = int(receiver >= 0) + int(sender >= 0)
     if state.parts[slot] == 0:
         _finish(work, slot)
         return

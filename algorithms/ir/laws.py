@@ -54,15 +54,17 @@ def _exactly_once(schedule: Schedule, laws: Laws, met: dict[int, Met]) -> None:
     problem = schedule.problem
     keys = laws.of_runs(Runs(np.array([0]), np.array([problem.key_len]), 1))
     queries = laws.of_runs(Runs(np.array([problem.cached]), np.array([problem.query_len]), 1))
-    for name, v in schedule.results.items():
-        what, want = ("query", queries) if name in ("dk", "dv") else ("key", keys)
+    sides = {f"result {name}": (v, name in ("dk", "dv")) for name, v in schedule.results.items()}
+    sides |= {f"lse of op {op.id}": (op.inputs[4], False) for op in schedule.ops if op.kind == "attend_backward"}
+    for name, (v, by_queries) in sides.items():
+        what, want = ("query", queries) if by_queries else ("key", keys)
         got = met.get(v.id)
         wrong = np.arange(laws.mesh.size) if got is None else np.flatnonzero((got != want).any(-1))
         holds = laws.mesh.spread(v.type.rows.at(laws.mesh.grid())) > 0
         wrong = wrong[holds[wrong]]
         if len(wrong):
             raise ScheduleError(
-                f"S8: {schedule.name}: result {name} of rank {wrong[0]} has not met every {what} exactly once "
+                f"S8: {schedule.name}: {name} of rank {wrong[0]} has not met every {what} exactly once "
                 f"({len(wrong)} of {laws.mesh.size} ranks)"
             )
 

@@ -7,7 +7,7 @@ op that reads what it brings. The order is the same on every rank.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -35,20 +35,24 @@ def readers(schedule: Schedule) -> dict[int, list[Op]]:
 def overwrites(schedule: Schedule) -> Mapping[int, tuple[Op, ...]]:
     """Law S9's edges: the readers that must be done before a permute reuses their buffer, by op id.
 
-    A chain of permutes owns `buffers` received blocks: block t lands where block t - buffers was.
+    A chain, the permutes of one stream that pass on one value, owns `buffers` received blocks: block t lands where
+    block t - buffers was. A second tour of the same value goes on where the first one ended.
 
     Raises:
         ScheduleError: a block is read by the op that overwrites it, or later in the program.
     """
-    reads, chains, edges = readers(schedule), dict[int, tuple[Value, ...]](), dict[int, tuple[Op, ...]]()
+    reads, edges = readers(schedule), dict[int, tuple[Op, ...]]()
+    first, chains = dict[int, int](), dict[object, list[Value]]()
     for op in schedule.ops:
         if op.kind == "permute":
-            received = chains.get(op.inputs[0].id, ())
+            passed = op.inputs[0].id
+            first[op.outputs[0].id] = first.get(passed, passed)
+            received = chains.setdefault((first.get(passed, passed), op.stream), [])
             n = op.params["buffers"]
             if len(received) >= n:
                 edges[op.id] = tuple(reads.get(received[-n].id, ()))
                 _read_before(schedule, op, edges[op.id])
-            chains[op.outputs[0].id] = (*received, op.outputs[0])[-n - 1 :]
+            received.append(op.outputs[0])
     return edges
 
 
@@ -127,28 +131,63 @@ class _Order:
                     self.post(self.queues[top.stream].pop())
 
 
-def live_bytes(schedule: Schedule) -> tuple[Ints, ...]:
-    """Bytes of live values at each line of the fixed order, one entry a rank each (or one for all).
+def lifetimes(schedule: Schedule) -> Iterator[tuple[Step, list[Value], list[Value]]]:
+    """List the values that begin and that end to live at each line of the fixed order.
 
     Loaded shards and results stay; any other value lives from the line that posts or runs its op until its
     last reader is done.
     """
-    reads, grid = readers(schedule), schedule.mesh.grid()
     kept = {v.id for v in schedule.results.values()}
     kept |= {v.id for op in schedule.ops if op.kind == "load" for v in op.outputs}
-    left = {v: len(ops) for v, ops in reads.items()}
-    now = np.zeros((), dtype=np.int64)
-    levels: list[Ints] = []
-    for action, op in steps(schedule):
-        if action != "wait":
-            now = now + sum((_nbytes(v, grid) for v in op.outputs), start=np.zeros((), dtype=np.int64))
-            levels.append(now)
+    left = {v: len(ops) for v, ops in readers(schedule).items()}
+    for step in steps(schedule):
+        action, op = step
+        born = list(op.outputs) if action != "wait" else []
+        dead: list[Value] = []
         if action != "post":
-            for v in {v.id: v for v in op.inputs}.values():
-                left[v.id] -= 1
-            dead = [v for v in {v.id: v for v in (*op.inputs, *op.outputs)}.values() if not left.get(v.id, 0)]
-            now = now - sum((_nbytes(v, grid) for v in dead if v.id not in kept), start=np.zeros((), dtype=np.int64))
+            for v in {v.id for v in op.inputs}:
+                left[v] -= 1
+            touched = {v.id: v for v in (*op.inputs, *op.outputs)}.values()
+            dead = [v for v in touched if not left.get(v.id, 0) and v.id not in kept]
+        yield step, born, dead
+
+
+def live_bytes(schedule: Schedule) -> tuple[Ints, ...]:
+    """Bytes of live values at each line of the fixed order that begins some, one entry a rank (or one for all)."""
+    grid = schedule.mesh.grid()
+    now = zero = np.zeros((), dtype=np.int64)
+    levels: list[Ints] = []
+    for (action, _), born, dead in lifetimes(schedule):
+        if action != "wait":
+            now = now + sum((_nbytes(v, grid) for v in born), start=zero)
+            levels.append(now)
+        now = now - sum((_nbytes(v, grid) for v in dead), start=zero)
     return tuple(levels)
+
+
+class Live(NamedTuple):
+    """A value that a rank holds, the op that wrote it, and its bytes."""
+
+    value: Value
+    op: Op
+    nbytes: int
+
+
+def live_at_peak(schedule: Schedule, rank: int) -> tuple[Op, tuple[Live, ...]]:
+    """Return the op at which a rank holds most, and what it then holds."""
+    at = schedule.mesh.of_rank(rank)
+    live: dict[int, Live] = {}
+    held: tuple[Live, ...] = ()
+    now, most, top = 0, -1, schedule.ops[0]
+    for (_, op), born, dead in lifetimes(schedule):
+        for v in born:
+            live[v.id] = Live(v, op, int(v.type.nbytes(at)))
+            now += live[v.id].nbytes
+        if now > most:
+            most, top, held = now, op, tuple(live.values())
+        for v in dead:
+            now -= live.pop(v.id).nbytes
+    return top, held
 
 
 def _nbytes(v: Value, grid: Mapping[str, Ints]) -> Ints:

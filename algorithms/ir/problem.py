@@ -71,6 +71,11 @@ class Attention:
             raise ScheduleError(f"kv_heads={self.kv_heads} must divide heads={self.heads}")
         if self.query_len > self.key_len:
             raise ScheduleError(f"queries are the last of the keys: {self.query_len} queries, {self.key_len} keys")
+        pairs = self.query_len * self.key_len
+        elements = self.batch * self.heads * max(self.head_dim, self.head_dim_v) * self.key_len
+        if max(pairs, 8 * elements) > 2**62:
+            sizes = f"{self.query_len} queries, {self.key_len} keys, {self.heads} heads, batch {self.batch}"
+            raise ScheduleError(f"too large to count: pairs and bytes must stay below 2^62, got {sizes}")
         if self.shared_kv and self.head_dim_v > self.head_dim:
             raise ScheduleError(f"shared_kv takes V from K: head_dim_v={self.head_dim_v} > head_dim={self.head_dim}")
         for name in ("dtype", "kv_dtype", "state_dtype", "grad_dtype"):

@@ -84,11 +84,16 @@ class Op:
 
     def __str__(self) -> str:
         where = f" over {','.join(self.over)}" + (f" lane {self.lane}" if self.lane else "") if self.over else ""
-        shown = {k: v for k, v in self.params.items() if isinstance(v, (str, int, float, Expr))}
-        params = "".join(f" {k}={v}" for k, v in shown.items())
+        params = "".join(f" {k}={_shown(v)}" for k, v in self.params.items())
         inputs = ", ".join(map(str, self.inputs))
         outputs = ", ".join(f"{v}: {v.type}" for v in self.outputs)
         return f"{outputs} = {self.kind}({inputs}){where}{params}"
+
+
+def _shown(param: Any) -> str:
+    if isinstance(param, Mapping):
+        return "{" + ", ".join(f"{k}: {v}" for k, v in param.items()) + "}"
+    return f"{param:g}" if isinstance(param, float) else str(param)
 
 
 class Partial(NamedTuple):

@@ -83,8 +83,8 @@ class Timeline:
         """
         try:
             record = json.loads(Path(path).read_text())
-            if record.pop("schema") != SCHEMA:
-                raise KeyError("schema")
+            if not isinstance(record, dict) or record.pop("schema", None) != SCHEMA:
+                raise ValueError("it names no such schema")
             for name, kind in (("start", float), ("end", float), ("busy", float), ("sent", int), ("peak", int)):
                 record[name] = np.asarray(record[name], dtype=kind)
             return cls(**record | {"ops": tuple(record["ops"]), "hot_links": tuple(record["hot_links"])})

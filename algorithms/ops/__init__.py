@@ -10,7 +10,8 @@ A collective's module has, besides its own <kind>(...),
     take(xp, blocks, member, rows, params)   what it makes of the blocks it ends with;
     sizes(op, mesh)                          bytes of a block by the member it belongs to, (groups, p);
     owner(block, p, params)                  which member that is;
-and, if it reduces, combine(xp, a, b, params). `rows` are the row counts of the members' shards.
+and, if it reduces, combine(xp, a, b, params); and shards(op), the values whose tokens are dealt to the members,
+where these are not the inputs. `rows` are the row counts of the first of them by member.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from algorithms.ir.expr import Coords, Ints
 from algorithms.ir.schedule import Op
@@ -29,11 +31,12 @@ _ZERO = np.zeros((), dtype=np.int64)
 class Work(NamedTuple):
     """What a compute op costs on each rank, on the open grid of coordinates.
 
-    flop: floating-point operations on visible pairs. nbytes: bytes read and written once each.
-    pairs: visible (query, key) pairs. rows: query rows. mixed: 1 where the mask's edge cuts the tile.
+    flop: floating-point operations on visible pairs, as floats, since those of 16M tokens overflow int64.
+    nbytes: bytes read and written once each. pairs: visible (query, key) pairs. rows: query rows.
+    mixed: 1 where the mask's edge cuts the tile.
     """
 
-    flop: Ints
+    flop: Ints | NDArray[np.floating[Any]]
     nbytes: Ints
     pairs: Ints = _ZERO
     rows: Ints = _ZERO

@@ -73,9 +73,10 @@ def give(xp: Any, arrays: Arrays, member: int, rows: Any, params: Any) -> Blocks
     """A member starts with one block for each other."""
     p = len(rows)
     if params["split"] == "tokens":
-        return {member * p + d: tuple(x[part] for x in arrays) for d, part in enumerate(cuts(rows))}
+        return {member * p + d: tuple(x[part, ...] for x in arrays) for d, part in enumerate(cuts(rows))}
     return {
-        member * p + d: tuple(x[:, d * x.shape[1] // p : (d + 1) * x.shape[1] // p] for x in arrays) for d in range(p)
+        member * p + d: tuple(x[:, d * x.shape[1] // p : (d + 1) * x.shape[1] // p, ...] for x in arrays)
+        for d in range(p)
     }
 
 

@@ -57,7 +57,7 @@ def work(op: Op, coords: Coords) -> Work:
     """Two matrix products a visible pair: scores (D) and output (Dv)."""
     counted = tile(op, coords)
     heads, d = op.inputs[0].type.width
-    return counted._replace(flop=2 * heads * (d + op.outputs[0].type.width[1]) * counted.pairs)
+    return counted._replace(flop=2.0 * heads * (d + op.outputs[0].type.width[1]) * counted.pairs)
 
 
 def meaning(

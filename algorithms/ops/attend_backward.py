@@ -48,7 +48,7 @@ def work(op: Op, coords: Coords) -> Work:
     counted = tile(op, coords)
     heads, d = op.inputs[0].type.width
     dv = op.inputs[3].type.width[1]
-    return counted._replace(flop=2 * heads * (3 * d + 2 * dv) * counted.pairs)
+    return counted._replace(flop=2.0 * heads * (3 * d + 2 * dv) * counted.pairs)
 
 
 def meaning(

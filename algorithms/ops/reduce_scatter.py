@@ -70,7 +70,7 @@ def owner(block: Ints, p: int, params: Any) -> Ints:
 
 def give(xp: Any, arrays: Arrays, member: int, rows: Any, params: Any) -> Blocks:
     """A member starts with its contribution to every part."""
-    return {b: tuple(x[part] for x in arrays) for b, part in enumerate(cuts(rows))}
+    return {b: tuple(x[part, ...] for x in arrays) for b, part in enumerate(cuts(rows))}
 
 
 def take(xp: Any, blocks: Blocks, member: int, rows: Any, params: Any) -> Arrays:

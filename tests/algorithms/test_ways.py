@@ -99,9 +99,7 @@ SENT = {  # summed over ranks, a block counts 1
     ("all_reduce", "doubling"): whole_vectors,
     ("all_to_all", "*"): lambda p: p * (p - 1),
     ("all_to_all", "ring"): lambda p: p * p * (p - 1) / 2,  # a block for the rank o places on travels o hops
-    ("all_to_all", "doubling"): lambda p: (
-        p * sum(o.bit_count() for o in range(p))
-    ),  # ... as many as o has bits
+    ("all_to_all", "doubling"): lambda p: p * sum(o.bit_count() for o in range(p)),  # ... as many as o has bits
     ("broadcast", "*"): lambda p: p - 1,
 }
 

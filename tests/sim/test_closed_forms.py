@@ -31,7 +31,8 @@ def test_ring_time_is_the_longer_of_computing_and_carrying(p, flop_rate, bandwid
     hop = LATENCY + 2 * HKV * (N // p) * D * 2 / bandwidth
 
     timeline = simulate(
-        find("ring")["prefill"](Attention(H, HKV, D, N, N), Mesh(ring=p)), ring(p, bandwidth, LATENCY, flop_rate)
+        find("ring")["prefill"](Attention(H, HKV, D, N, N), Mesh(ring=p)),
+        ring(p, bandwidth, LATENCY, flop_rate),
     )
 
     assert timeline.makespan == pytest.approx(max(p * one, (p - 1) * hop + one), rel=1e-12)

@@ -51,7 +51,7 @@ def digest():
 
 def test_compiled_and_uncompiled_runs_have_the_same_bits():
     root = Path(__file__).resolve().parents[2]
-    code = "from tests.sim.test_compiled import digest; from sim.step import step; print(type(step).__name__, digest())"
+    code = "from sim.step import step; from tests.sim.test_compiled import digest;print(type(step).__name__, digest())"
     uncompiled = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(root)},
@@ -59,6 +59,7 @@ def test_compiled_and_uncompiled_runs_have_the_same_bits():
         capture_output=True,
         text=True,
         check=False,
+        timeout=100,
     )
     assert uncompiled.stderr == ""
     assert uncompiled.stdout.split() == ["function", digest()]

@@ -83,7 +83,8 @@ def test_types_without_a_published_kernel_take_the_named_share_of_their_peak():
 
 
 @pytest.mark.parametrize(
-    "kernel, message", [("FA9", "no kernel 'FA9': expected one of .* nearest is FA"), ("FA4", "no published speed")]
+    "kernel, message",
+    [("FA9", "no kernel 'FA9': expected one of .* nearest is FA"), ("FA4", "no published speed")],
 )
 def test_unknown_kernels_are_refused(kernel, message):
     with pytest.raises(ValueError, match=message):

@@ -49,6 +49,16 @@ def test_a_link_that_is_down_for_a_while_delays_by_that_while():
     assert spans.makespan == pytest.approx(5e-3 + 1 * us + 1000 * MiB / 50e9, rel=1e-12)
 
 
+def test_one_process_may_take_a_link_down_again_and_again():
+    def flap(env, engine):
+        for wait, capacity in ((4e-3, 0), (50e-3, 0), (50e-3, 0), (50e-3, 50e9)):
+            yield env.timeout(wait)
+            engine.set_capacity(OUT, capacity)
+
+    spans = run(one_flow(), processes=[flap])
+    assert spans.makespan == pytest.approx(150e-3 + 1 * us + 1000 * MiB / 50e9, rel=1e-12)
+
+
 def test_a_wider_link_helps_only_up_to_the_next_narrowest():
     spans = run(one_flow(), processes=[at(4e-3, lambda e: e.set_capacity(OUT, 500e9))])
     assert spans.makespan == pytest.approx(1 * us + 1000 * MiB / 50e9, rel=1e-12)
@@ -113,7 +123,7 @@ def test_many_changes_at_one_instant_are_one():
 
 def test_a_setting_that_changes_nothing_changes_no_bit():
     frozen = freeze(ring_attention(8, 100 * us, 8 * MiB), Network(star(8)))
-    repeat = [at(k * 37 * us, lambda e: e.set_capacity(k, 50e9)) for k in range(16)]
+    repeat = [at(k * 37 * us, lambda e, k=k: e.set_capacity(k, 50e9)) for k in range(16)]
     assert run(frozen, processes=repeat).end.tobytes() == run(frozen).end.tobytes()
 
 

@@ -1,5 +1,7 @@
 """Routes: the best of all simple paths, deterministic, and through a GPU only where there is no other way."""
 
+from itertools import pairwise
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ def graphs(draw):
     graph = gpus(ranks, "drawn")
     nodes = draw(st.permutations([f"gpu{r}" for r in range(ranks)] + [f"switch{k}" for k in range(switches)]))
     pairs = st.tuples(st.sampled_from(nodes), st.sampled_from(nodes)).filter(lambda pair: pair[0] != pair[1])
-    for a, b in [*zip(nodes, nodes[1:], strict=False), *draw(st.lists(pairs, max_size=8))]:
+    for a, b in [*pairwise(nodes), *draw(st.lists(pairs, max_size=8))]:
         cable(graph, a, b, 1e9, draw(st.integers(0, 3)) * us)
     return graph
 
@@ -25,7 +27,7 @@ def graphs(draw):
 def merits(graph, path):
     """Return what a path is judged by: GPUs passed through, latency in whole us, hops."""
     passed = sum(node.startswith("gpu") for node in path[1:-1])
-    latency = sum(round(graph.edges[edge]["latency"] / us) for edge in zip(path, path[1:], strict=False))
+    latency = sum(round(graph.edges[edge]["latency"] / us) for edge in pairwise(path))
     return passed, latency, len(path) - 1
 
 
@@ -42,7 +44,7 @@ def test_a_route_is_the_best_simple_path(graph):
             assert links == []
             continue
         path = [links[0][0], *(head for _, head in links)]
-        assert all(a[1] == b[0] for a, b in zip(links, links[1:], strict=False))
+        assert all(a[1] == b[0] for a, b in pairwise(links))
         assert (path[0], path[-1]) == (f"gpu{s}", f"gpu{d}")
         every = nx.all_simple_paths(graph, f"gpu{s}", f"gpu{d}")
         assert merits(graph, path) == min(merits(graph, other) for other in every)
@@ -68,16 +70,34 @@ def test_among_equal_paths_the_lowest_node_wins():
 
 
 def test_the_order_of_latencies_does_not_break_a_tie():
-    # 0.1 + 0.2 + 0.3 and 0.3 + 0.2 + 0.1 differ in floating point; the paths are equal, and b was added first.
+    # 0.1 + 0.2 + 0.3 and 0.3 + 0.2 + 0.1 differ in floating point; the paths are equal.
     graph = gpus(2, "two ways")
     graph.add_nodes_from(["b1", "b2", "a1", "a2"])
     for name, latencies in (("b", (0.3, 0.2, 0.1)), ("a", (0.1, 0.2, 0.3))):
         stops = ["gpu0", f"{name}1", f"{name}2", "gpu1"]
         for tail, head, latency in zip(stops, stops[1:], latencies, strict=False):
             cable(graph, tail, head, 1e9, latency * us)
-    forth, back = _nodes(Network(graph), 0, 1), _nodes(Network(graph), 1, 0)
-    assert forth == ["gpu0", "a1", "a2", "gpu1"]  # a2 lies nearer to gpu0 than b2, so it is settled first
-    assert back == ["gpu1", "b2", "b1", "gpu0"]
+    assert _nodes(Network(graph), 0, 1) == ["gpu0", "b1", "b2", "gpu1"]
+    assert _nodes(Network(graph), 1, 0) == ["gpu1", "b2", "b1", "gpu0"]
+
+
+def pcie_pairs(nodes):
+    """Two GPUs and two NICs to a PCIe switch, like DGX A100: every NIC is equally near to both GPUs."""
+    graph = gpus(2 * nodes, "pairs")
+    for rank in range(2 * nodes):
+        cable(graph, f"gpu{rank}", f"pcie{rank // 2}", 1e9, 1 * us)
+        cable(graph, f"pcie{rank // 2}", f"nic{rank}", 1e9, 0)
+        cable(graph, f"nic{rank}", f"rail{rank % 2}", 1e9, 1 * us)
+        graph.nodes[f"gpu{rank}"]["nic"] = f"nic{rank}"
+    return graph
+
+
+def test_among_equal_paths_the_nic_of_either_end_wins():
+    network = Network(pcie_pairs(2))
+    for gpu, peer in ((0, 2), (1, 3), (2, 0), (3, 1)):
+        way = _nodes(network, gpu, peer)
+        assert way[2:5] == [f"nic{gpu}", f"rail{gpu % 2}", f"nic{peer}"]
+    assert _nodes(network, 0, 3)[2:5] == ["nic1", "rail1", "nic3"]  # the receiver's, looking back from it
 
 
 def test_what_is_learnt_later_does_not_change_a_route():

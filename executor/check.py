@@ -1,0 +1,211 @@
+"""Prove algorithms exact by running them: case by case, against dense attention, within the bounds."""
+
+from __future__ import annotations
+
+import functools
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from algorithms.ir import Attention, Inapplicable, Schedule, ScheduleError
+from algorithms.ir.laws import check as check_laws
+from executor import local
+from executor.arrays import Arrays, check_dtypes, check_inputs, check_size, random_inputs
+from executor.cases import Asked, Case
+from executor.errors import BadInput
+from executor.exact import Reference, Verdict, judge, reference
+from executor.interpret import kernel_called
+
+Parts = Mapping[str, Sequence[Any]]
+Work = Sequence[tuple[Schedule, Arrays]]
+Runner = Callable[[Work], Sequence[Parts] | None]  # None where the results are not
+
+
+@dataclass
+class Row:
+    """What came of one program on one mesh and layout.
+
+    Attributes:
+        cases: how many problems were run. share: the worst error as a share of its bound; at most 1 is exact.
+        worst: the problem and result it was found in. fault: what else was wrong, if anything.
+        skipped: why the program cannot serve some of the problems.
+    """
+
+    case: Case
+    cases: int = 0
+    share: float = 0.0
+    worst: str = ""
+    fault: str = ""
+    skipped: set[str] = field(default_factory=set)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every result of every case was within its bound."""
+        return self.share <= 1
+
+    def take(self, schedule: Schedule, verdict: Verdict) -> None:
+        """Count one case in."""
+        self.cases += 1
+        if verdict.share > self.share:
+            self.share, self.worst = verdict.share, f"{verdict.result} of {described(schedule.problem)}"
+            self.fault = verdict.fault or ("" if verdict.share <= 1 else broken_law(schedule))
+
+
+class Known:
+    """Inputs and references, worked out once for all meshes and layouts that share a problem."""
+
+    def __init__(self, seed: int, arrays: Arrays | None = None) -> None:
+        """Draw inputs from this seed, or use the arrays of a file for every problem."""
+        self.seed, self.arrays = seed, arrays
+        self._inputs = functools.cache(self._make)
+        self._references = functools.cache(lambda problem: reference(problem, self._inputs(problem)))
+
+    def inputs(self, problem: Attention) -> Arrays:
+        """The problem's inputs, checked."""
+        return self._inputs(_undealt(problem))
+
+    def reference(self, problem: Attention) -> Reference:
+        """Dense attention on them."""
+        known: Reference = self._references(_undealt(problem))
+        return known
+
+    def _make(self, problem: Attention) -> Arrays:
+        arrays = random_inputs(problem, self.seed) if self.arrays is None else self.arrays
+        check_inputs(problem, arrays)
+        return arrays
+
+
+def _undealt(problem: Attention) -> Attention:
+    return replace(problem, layout="contiguous")
+
+
+def prove(cases: Sequence[Case], known: Known, run: Runner) -> Iterator[Row]:
+    """Run all cases and judge them where the results are; elsewhere the rows count nothing.
+
+    Raises:
+        BadInput: an algorithm that breaks a law while it is traced, or fails in its own code.
+    """
+    for case in cases:
+        row = Row(case)
+        work = [(schedule, known.inputs(schedule.problem)) for schedule in schedules(case, row.skipped)]
+        results = run(work)
+        for k, (schedule, _) in enumerate(work):
+            exact = Verdict(0.0, "")
+            row.take(schedule, judge(schedule, results[k], known.reference(schedule.problem)) if results else exact)
+        yield row
+
+
+def schedules(case: Case, skipped: set[str]) -> Iterator[Schedule]:
+    """Trace a case's problems; why the algorithm cannot serve some of them is added to `skipped`."""
+    for problem in case.problems:
+        try:
+            yield traced(case, problem)
+        except Inapplicable as reason:
+            skipped.add(str(reason))
+
+
+def traced(case: Case, problem: Attention) -> Schedule:
+    """Trace a case's program.
+
+    Raises:
+        Inapplicable: the algorithm cannot serve the problem.
+        BadInput: anything else that stops it.
+    """
+    try:
+        return case.program(problem, case.mesh)
+    except Inapplicable:
+        raise
+    except ScheduleError as error:
+        raise BadInput(f"{case.algorithm} on {case.mesh}: {error}") from None
+    except Exception as error:
+        raise BadInput(f"{case.algorithm} on {case.mesh} fails: {type(error).__name__}: {error}") from None
+
+
+def in_one_process(kernel: str, ways: Mapping[str, str] | None) -> Runner:
+    """Run all ranks of a schedule in this process."""
+
+    def run(work: Work) -> list[Parts]:
+        return [local.run(schedule, arrays, kernel=kernel, ways=ways).results for schedule, arrays in work]
+
+    return run
+
+
+def warm(kernel: str, problem: Attention) -> None:
+    """Compile the kernel for a problem's dtypes, or load what an earlier run compiled."""
+    chosen, at = kernel_called(kernel), np.arange(1)
+    q, k = np.zeros((1, 1, 1), problem.dtype), np.zeros((1, 1, 1), problem.kv_dtype)
+    _, lse = chosen.attend(q, k, k, at, at, problem.mask, 1.0)
+    if problem.phase == "train":
+        chosen.attend_backward(q, k, k, q, lse, lse, at, at, problem.mask, 1.0)
+
+
+def read_inputs(path: str, asked: Asked) -> tuple[dict[str, Any], Asked]:
+    """Read q, k, v and do (N, batch * heads, D) from a .npz file, and ask for the problem they pose.
+
+    Raises:
+        BadInput: no such file, no arrays in it, of no shape or dtype that can be run.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
+        raise BadInput(f"inputs {path} cannot be read as .npz: {error}") from None
+    for name, array in arrays.items():
+        if name in ("q", "k", "v", "do") and (array.ndim != 3 or not array.size):
+            raise BadInput(f"inputs {path}: {name} must be (tokens, batch * heads, width), got shape {array.shape}")
+    if missing := {"q", "k"} - arrays.keys():
+        raise BadInput(f"inputs {path}: no array {', '.join(sorted(missing))}: expected q, k, v, and do to train")
+    return arrays, _posed(path, arrays, asked)
+
+
+def _posed(path: str, arrays: Mapping[str, Any], asked: Asked) -> Asked:
+    q, k, batch = arrays["q"], arrays["k"], asked.batch or 1
+    if asked.shape_said or asked.length_said:
+        raise BadInput(f"inputs {path} say the sizes: leave out --seq, --heads and the like")
+    if "v" not in arrays:
+        raise BadInput(f"inputs {path}: no array v: expected q, k, v, and do to train")
+    for name in ("q", "k"):
+        if arrays[name].shape[1] % batch:
+            raise BadInput(f"inputs {path}: batch {batch} does not divide the {arrays[name].shape[1]} heads of {name}")
+    return replace(
+        asked,
+        heads=q.shape[1] // batch,
+        kv_heads=k.shape[1] // batch,
+        head_dim=q.shape[2],
+        head_dim_v=arrays["v"].shape[2],
+        given=(q.shape[0], k.shape[0]),
+        dtype=q.dtype.name,
+    )
+
+
+def refuse_unrunnable(cases: Sequence[Case], known: Known) -> None:
+    """Check dtypes and inputs of all cases before any of them runs.
+
+    Raises:
+        BadInput: the first that cannot be run.
+    """
+    for problem in {_undealt(problem) for case in cases for problem in case.problems}:
+        check_dtypes(problem)
+        check_size(problem)
+        known.inputs(problem)
+
+
+def broken_law(schedule: Schedule) -> str:
+    """The law that a schedule breaks, if the checker sees one; a hint at why a result is wrong."""
+    try:
+        check_laws(schedule)
+    except ScheduleError as error:
+        return str(error)
+    return ""
+
+
+def described(problem: Attention) -> str:
+    """A problem in a few words."""
+    heads = f"{problem.heads}/{problem.kv_heads} heads x {problem.head_dim}"
+    if problem.head_dim_v != problem.head_dim:
+        heads += f"/{problem.head_dim_v}"
+    one = ", K and V one tensor" if problem.shared_kv else ""
+    return f"{problem.mask} {problem.query_len} of {problem.key_len} tokens, {heads}{one}, {problem.dtype}"

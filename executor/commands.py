@@ -1,0 +1,97 @@
+"""The `ringloom-run` command: schedules run for real."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from executor import launch
+from executor.errors import BadInput
+
+RANKS = click.IntRange(1, 4096)  # in one process, or to launch on this machine
+
+
+def _count(name: str, help_text: str, default: str | None = None, minimum: int = 1) -> Any:
+    """Return an option that takes a count as people type it: 64, 1K."""
+
+    def read(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+        from algorithms.options import parse_count
+
+        try:
+            return None if text is None else parse_count(text, minimum)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return click.option(
+        name, callback=read, default=default, show_default=default is not None, metavar="N", help=help_text
+    )
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def cli() -> None:
+    """Run distributed attention for real: one rank a process under mpiexec, or all ranks in one process."""
+
+
+@cli.command()
+@click.argument("names", nargs=-1, required=True, metavar="all|NAME|FILE.py:NAME...")
+@click.option("--mask", default="both", show_default=True, metavar="MASK", help="causal, full or both.")
+@click.option("--layout", default="all", show_default=True, metavar="LAYOUT", help="How tokens are dealt to ranks.")
+@click.option("--mesh", metavar="AXIS=N,...", help="The mesh, slowest axis first.  [default: all that use all ranks]")
+@_count("--tp", "Ranks that split the heads.", "1")
+@_count("--dp", "Ranks that split the batch.", "1")
+@_count("--heads", "Query heads.  [default: several GQA ratios]")
+@_count("--kv-heads", "Key/value heads.")
+@_count("--head-dim", "Width of a head.")
+@_count("--head-dim-v", "Width of a value head.")
+@click.option("--shared-kv", is_flag=True, help="Keys and values are one tensor (MLA).")
+@_count("--seq", "Tokens: new ones in prefill and train, all in decode.  [default: several]")
+@_count("--cached", "Tokens before them (prefill).", minimum=0)
+@_count("--new", "Tokens a step asks about (decode).")
+@_count("--batch", "Sequences of the whole job.  [default: dp]")
+@click.option("--dtype", default="float64", show_default=True, metavar="DTYPE", help="float64, float32 or float16.")
+@click.option("--state-dtype", default="", metavar="DTYPE", help="Of partial results.  [default: float32 at least]")
+@click.option("--ways", metavar="OP=WAY,...", help="Carry collectives out by our rounds of sends, as all_gather=ring.")
+@click.option("--native", is_flag=True, help="Collectives of MPI's own: the default.")
+@click.option("--kernel", default="numba", show_default=True, metavar="KERNEL", help="numba, numpy or dense.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random inputs.")
+@click.option("--inputs", metavar="FILE.npz", help="Arrays q, k, v (and do), each (tokens, batch * heads, width).")
+@click.option("--json", "as_json", is_flag=True, help="Print data and nothing else.")
+@click.option("--timeline", metavar="FILE", help="Write when each op of the one case ran.")
+@click.option("--local", type=RANKS, metavar="N", help="Run N ranks in this one process, without MPI.")
+@click.option(
+    "--launch",
+    "launched",
+    type=RANKS,
+    metavar="N",
+    help="Start `mpiexec -n N` of this command.",
+)
+def check(names: tuple[str, ...], local: int | None, launched: int | None, **options: Any) -> int:
+    """Prove algorithms exact: run them, and compare with dense attention in float64 within stated bounds."""
+    if launched is not None:
+        if local is not None:
+            raise BadInput(f"--local {local} and --launch {launched}: give one or the other")
+        launch.again(launched, _without_launch(sys.argv[1:]))
+    from executor.proof import proved
+
+    return proved(names, local, options)
+
+
+def _without_launch(argv: list[str]) -> list[str]:
+    kept, skip = [], False
+    for word in argv:
+        if not skip and word != "--launch" and not word.startswith("--launch="):
+            kept.append(word)
+        skip = word == "--launch"
+    return kept
+
+
+def main() -> None:
+    """Run the command and end all ranks with its exit status."""
+    launch.prepare()
+    sys.exit(launch.guarded(lambda: cli.main(prog_name=launch.COMMAND, standalone_mode=False)))
+
+
+if __name__ == "__main__":
+    main()

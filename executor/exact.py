@@ -1,0 +1,108 @@
+"""Is a result exact? Dense attention in float64 beside it, and the error as a share of its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from algorithms.ir import Attention, Schedule
+from executor.arrays import Array, Arrays, assemble
+from executor.errors import WrongResult
+from executor.exactness import backward_bounds, error, forward_bounds, worst_ratio
+from executor.kernels.dense import dense, dense_backward
+from executor.kernels.shapes import COMPUTED_IN
+
+HALF = ("float16",)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What each result should be, in float64, and how far from it it may be, by name."""
+
+    expected: Arrays
+    allowed: Mapping[str, Array | float]
+
+
+class Verdict(NamedTuple):
+    """The greatest error of a result as a share of its bound (at most 1 is exact), and what is wrong, if known."""
+
+    share: float
+    result: str
+    fault: str = ""
+
+
+def reference(problem: Attention, arrays: Arrays) -> Reference:
+    """Compute dense attention of a problem, and of its gradients if it trains."""
+    q, k, rows, cols = arrays["q"], arrays["k"], *positions(problem)
+    v = k[..., : problem.head_dim_v] if problem.shared_kv else arrays["v"]
+    mask, scale, eps = problem.mask, problem.scale, epsilon(problem)
+    expected: dict[str, Array] = dict(zip(("out", "lse"), dense(q, k, v, rows, cols, mask, scale), strict=True))
+    allowed: dict[str, Array | float] = forward_bounds(q, k, v, rows, cols, mask, scale, eps)._asdict()
+    if problem.phase == "train":
+        do = arrays["do"]
+        gradients = dense_backward(q, k, v, do, rows, cols, mask, scale)
+        bounds = backward_bounds(q, k, v, do, rows, cols, mask, scale, eps)
+        expected |= named(gradients, problem)
+        allowed |= named(bounds, problem)
+    if problem.state_dtype in HALF or problem.grad_dtype in HALF:
+        allowed |= half_bounds(problem, expected, q, k, v, arrays.get("do"))
+    return Reference(expected, allowed)
+
+
+def positions(problem: Attention) -> tuple[Array, Array]:
+    """Global positions of all queries and of all keys."""
+    return problem.cached + np.arange(problem.query_len), np.arange(problem.key_len)
+
+
+def epsilon(problem: Attention) -> float:
+    """The coarsest eps of the dtypes that a problem is computed and kept in."""
+    computed = [COMPUTED_IN[name].name for name in (problem.dtype, problem.kv_dtype)]
+    kept = [problem.state_dtype, *([problem.grad_dtype] if problem.phase == "train" else [])]
+    return max(float(np.finfo(name).eps) for name in (*computed, *kept))
+
+
+def named(gradients: Sequence[Array], problem: Attention) -> dict[str, Array]:
+    """Gradients by name; where K and V are one tensor, so are theirs: the first columns of dk carry dv too."""
+    dq, dk, dv = (np.asarray(x) for x in gradients)
+    if problem.shared_kv:
+        dk = dk.copy()
+        dk[..., : problem.head_dim_v] += dv
+        dv = dk
+    return {"dq": dq, "dk": dk, "dv": dv}
+
+
+def half_bounds(
+    problem: Attention, expected: Arrays, q: Array, k: Array, v: Array, do: Array | None
+) -> dict[str, Array | float]:
+    """Half-precision state: at most twice the error of dense attention computed in that type."""
+    rows, cols = positions(problem)
+    results: dict[str, Array] = dict(
+        zip(("out", "lse"), dense(q, k, v, rows, cols, problem.mask, problem.scale, np.float16), strict=True)
+    )
+    if do is not None and "dq" in expected:
+        gradients = dense_backward(q, k, v, do, rows, cols, problem.mask, problem.scale, np.float16)
+        results |= named(gradients, problem)
+    return {
+        name: 2 * float(error(np.asarray(x, np.float64), expected[name]).max(initial=0.0))
+        for name, x in results.items()
+    }
+
+
+def judge(schedule: Schedule, parts: Mapping[str, Sequence[Any]], known: Reference) -> Verdict:
+    """Compare all ranks' results with the reference, and name the worst of them."""
+    worst = Verdict(0.0, "")
+    for name in known.expected.keys() - {"lse"} - parts.keys():
+        return Verdict(float("inf"), name, f"there is no result {name}")
+    for name, ranks in parts.items():
+        if name not in known.expected:
+            return Verdict(float("inf"), name, f"result {name} is none of {', '.join(known.expected)}")
+        try:
+            whole = assemble(schedule, name, ranks).astype(np.float64)
+        except WrongResult as fault:
+            return Verdict(float("inf"), name, str(fault))
+        share = worst_ratio(error(whole, known.expected[name]), known.allowed[name])
+        worst = max(worst, Verdict(share, name), key=lambda v: v.share)
+    return worst

@@ -1,0 +1,118 @@
+"""What a compute op means on one rank's arrays, whatever runs it and wherever the arrays are."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from algorithms import unknown
+from algorithms.ir import Op
+from algorithms.ir.tokens import Tokens
+from algorithms.ops import module
+from algorithms.ops.attend_backward import joined
+from executor.kernels import MODULES, Array, Kernel, find
+from executor.kernels.shapes import computing_dtype
+from executor.merge import merge
+
+Meaning = Callable[..., tuple[Any, ...]]
+Where = Callable[[Tokens], Array]
+
+
+class Dense:
+    """The definition of attention as a kernel: the dense meaning of the op, on NumPy arrays."""
+
+    def attend(
+        self, q: Array, k: Array, v: Array, rows: Array, cols: Array, mask: str, scale: float
+    ) -> tuple[Array, Array]:
+        """Attend as the op's meaning says."""
+        q, k, v = (_computed(x) for x in (q, k, v))
+        out, lse = module("attend").meaning(np, q, k, v, rows, cols, mask, scale, v.shape[-1])
+        return out, lse
+
+    def attend_backward(
+        self,
+        q: Array,
+        k: Array,
+        v: Array,
+        do: Array,
+        lse: Array,
+        delta: Array,
+        rows: Array,
+        cols: Array,
+        mask: str,
+        scale: float,
+    ) -> tuple[Array, Array, Array]:
+        """Differentiate as the op's meaning says."""
+        arrays = [_computed(x) for x in (q, k, v, do, lse, delta)]
+        meaning = module("attend_backward").meaning
+        dq, dk, dv = meaning(np, *arrays, rows, cols, mask, scale, v.shape[-1], shared=False)
+        return dq, dk, dv
+
+
+def _computed(x: Array) -> Array:
+    return x.astype(computing_dtype(x), copy=False)
+
+
+def kernel_called(name: str | Kernel) -> Kernel:
+    """Return a kernel by name: numba, numpy, or dense (the definition); a kernel itself is returned.
+
+    Raises:
+        ValueError: there is no kernel of that name.
+    """
+    if not isinstance(name, str):
+        return name
+    if name not in ("dense", *MODULES):
+        raise ValueError(unknown("kernel", name, ("dense", *MODULES)))
+    return Dense() if name == "dense" else find(name)
+
+
+def bind(op: Op, where: Where, kernel: Kernel, xp: ModuleType | Any = np) -> Meaning:
+    """Return what a compute op does with one rank's arrays, in the order of its inputs.
+
+    Args:
+        where: the positions that tokens stand for on that rank.
+        kernel: attends; it works on NumPy arrays, and arrays of another library are taken there and back.
+    """
+    if op.kind == "attend":
+        return _attend(op, where, kernel, xp)
+    if op.kind == "attend_backward":
+        return _attend_backward(op, where, kernel, xp)
+    if op.kind == "merge":
+        return functools.partial(merge, xp=xp)
+    return functools.partial(module(op.kind).meaning, xp, **op.params)
+
+
+def _attend(op: Op, where: Where, kernel: Kernel, xp: Any) -> Meaning:
+    rows, cols = (where(x.tokens) for x in op.inputs[:2])
+    mask, scale, width = op.params["mask"], op.params["scale"], op.params["head_dim_v"]
+    dtype, attend = np.dtype(op.outputs[0].type.dtype), kernel.attend
+
+    def run(q: Any, k: Any, v: Any) -> tuple[Any, ...]:
+        q, k, v = (np.asarray(x) for x in (q, k, v))
+        out, lse = attend(q, k, v[..., :width], rows, cols, mask, scale)
+        return _returned((out, lse), dtype, xp)
+
+    return run
+
+
+def _attend_backward(op: Op, where: Where, kernel: Kernel, xp: Any) -> Meaning:
+    rows, cols = (where(x.tokens) for x in op.inputs[:2])
+    mask, scale, width = op.params["mask"], op.params["scale"], op.params["head_dim_v"]
+    dtype, shared, attend_backward = np.dtype(op.outputs[0].type.dtype), op.params["shared"], kernel.attend_backward
+
+    def run(q: Any, k: Any, v: Any, do: Any, lse: Any, delta: Any) -> tuple[Any, ...]:
+        q, k, v, do, lse, delta = (np.asarray(x) for x in (q, k, v, do, lse, delta))
+        gradients = attend_backward(q, k, v[..., :width], do, lse, delta, rows, cols, mask, scale)
+        return _returned(joined(*gradients, shared), dtype, xp)
+
+    return run
+
+
+def _returned(results: tuple[Array, ...], dtype: Any, xp: Any) -> tuple[Any, ...]:
+    """Results in the dtype in which they are kept, in the library of the inputs."""
+    cast = tuple(x.astype(dtype, copy=False) for x in results)
+    return cast if xp is np else tuple(xp.asarray(x) for x in cast)

@@ -1,0 +1,183 @@
+"""Starting and ending under a launcher: sizes that agree, one line for an error, every rank ended.
+
+Only the standard library and click are imported here, so that the environment is set before numpy and MPI read it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from executor.errors import BadInput
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+BLAS_THREADS = (
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "OMP_NUM_THREADS",
+)
+SIZES = (  # what launchers tell the ranks they start: how many there are
+    "PMI_SIZE",
+    "OMPI_COMM_WORLD_SIZE",
+    "MV2_COMM_WORLD_SIZE",
+    "PALS_SIZE",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_NTASKS",
+)
+LOCAL_SIZES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")  # on this host
+RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_PROCID")
+COMMAND = "ringloom-run"
+PATIENCE = 20.0  # seconds that a rank waits for the others to find the same error
+
+_meeting: list[MPI.Comm] = []  # a communicator for the ranks to end together on
+
+
+def prepare() -> None:
+    """Set what numpy and MPI read when they start: one BLAS thread a rank, and ranks that yield when crowded."""
+    for name in BLAS_THREADS:
+        os.environ.setdefault(name, "1")
+    if (size := said(LOCAL_SIZES + SIZES, os.environ)) and size > cores():
+        os.environ.setdefault("MPIR_CVAR_ENABLE_HEAVY_YIELD", "1")
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def said(names: Sequence[str], environ: Mapping[str, str]) -> int | None:
+    """The first of these numbers that the environment has."""
+    return next((int(environ[name]) for name in names if environ.get(name, "").isdecimal()), None)
+
+
+def world() -> MPI.Comm:
+    """Start MPI and return all its ranks, sure that they are those the launcher started.
+
+    Raises:
+        BadInput: MPI is missing, or its size is not the launcher's.
+    """
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        line = str(error).strip().splitlines()[0]
+        raise BadInput(f"MPI is missing ({line}): pip install 'ringloom[mpi]', or use --local N") from None
+    comm = MPI.COMM_WORLD
+    if not _meeting:
+        _meeting.append(comm.Dup())
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a rank inside MPI would never see KeyboardInterrupt
+    here = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    agree(comm.Get_size(), here.Get_size(), os.environ)
+    here.Free()
+    return comm
+
+
+def agree(size: int, local: int, environ: Mapping[str, str]) -> None:
+    """Refuse to run when the launcher started another number of ranks than MPI knows of.
+
+    Four ranks that each believe to be alone would each prove an algorithm on one rank.
+
+    Raises:
+        BadInput: the variable, its number and MPI's.
+    """
+    for names, known, where in ((SIZES, size, ""), (LOCAL_SIZES, local, " on this host")):
+        for name in names:
+            told = said([name], environ)
+            if told is not None and told != known:
+                raise BadInput(
+                    f"{name} says {told} ranks{where}, MPI has {known}: this launcher does not start this MPI's ranks; "
+                    f"use its own mpiexec (and unset {name} if it is left from an outer job)"
+                )
+
+
+def again(ranks: int, argv: Sequence[str]) -> NoReturn:
+    """Become `mpiexec -n ranks` of this very command.
+
+    Raises:
+        BadInput: there is no mpiexec, or this is one of its ranks already.
+    """
+    if (size := said(SIZES, os.environ)) and size > 1:
+        raise BadInput(f"--launch {ranks}: these are {size} ranks of a launcher already")
+    beside = Path(sys.executable).with_name("mpiexec")
+    mpiexec = str(beside) if os.access(beside, os.X_OK) else shutil.which("mpiexec")
+    if mpiexec is None:
+        raise BadInput(f"--launch {ranks} needs mpiexec, and none is found: pip install 'ringloom[mpi]'")
+    os.execv(mpiexec, [mpiexec, "-n", str(ranks), sys.executable, "-m", "executor.commands", *argv])
+
+
+def guarded(main: Callable[[], Any]) -> int:
+    """Run a command and return its exit status; no traceback reaches the user, and no rank is left behind.
+
+    2: bad input, that all ranks find alike and rank 0 prints; 1: anything else, printed by the rank it befell.
+    """
+    try:
+        return int(main() or 0)
+    except (BadInput, click.ClickException) as error:
+        refuse(error.format_message() if isinstance(error, click.ClickException) else str(error))
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        print(f"{COMMAND}: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter fails to flush it
+        return 1
+    except Exception as error:
+        where = f" on rank {_rank()}" if _meeting and _meeting[0].Get_size() > 1 else ""
+        print(f"{COMMAND}: error{where}: {type(error).__name__}: {_line(error)}", file=sys.stderr, flush=True)
+        if _meeting and _meeting[0].Get_size() > 1:
+            _meeting[0].Abort(1)
+        return 1
+
+
+def refuse(message: str) -> None:
+    """Print bad input once, from rank 0, and bring all ranks to this point before any ends."""
+    line = f"{COMMAND}: error: {' '.join(message.split())}"
+    if _rank() == 0:
+        print(line, file=sys.stderr, flush=True)
+    size = said(SIZES, os.environ) or 1
+    if not _meeting and size > 1:
+        try:
+            from mpi4py import MPI
+        except (ImportError, RuntimeError):
+            time.sleep(1.0)  # a launcher ends all ranks with the first: let rank 0 print
+            return
+        _meeting.append(MPI.COMM_WORLD.Dup())
+    if _meeting:
+        _gather(_meeting[0], line)
+
+
+def _gather(comm: MPI.Comm, line: str) -> None:
+    """Wait for the other ranks; if they do not come, only this one found the error: say it and end them."""
+    request, end = comm.Ibarrier(), time.monotonic() + PATIENCE
+    while not request.Test():
+        if time.monotonic() > end:
+            if _rank():
+                print(f"{line} (on rank {_rank()} only)", file=sys.stderr, flush=True)
+            comm.Abort(2)
+        time.sleep(0.005)
+
+
+def quietly(comm: MPI.Comm) -> None:
+    """Meet all ranks without using the cores that one of them needs."""
+    request = comm.Ibarrier()
+    while not request.Test():
+        time.sleep(0.005)
+
+
+def _rank() -> int:
+    return _meeting[0].Get_rank() if _meeting else said(RANKS, os.environ) or 0
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or "no message"

@@ -1,0 +1,163 @@
+"""Collectives as MPI's own, non-blocking: what the library does inside, it does its own way.
+
+Gathers and exchanges go as bytes, so that any dtype travels and uneven or empty shards are counts like others.
+A sum or maximum of whole values is the library's; every other reduction is an exchange of blocks, combined
+locally in the order of the members, so that it is the same on every machine.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from mpi4py import MPI
+
+from algorithms.ir import Mesh, Op
+from algorithms.ops import module
+from algorithms.ops.collective import shard_rows
+from executor.arrays import Array
+from executor.blocks import block_shapes, dtypes, pack, unpack
+from executor.lower import Communication
+
+REDUCED_BY_MPI = ("float64", "float32")
+
+
+class Place(NamedTuple):
+    """Where a rank stands in the group that carries an op, and the account of what it sends, by op id."""
+
+    comm: MPI.Comm
+    mesh: Mesh
+    group: int
+    member: int
+    sent: list[int]
+
+    @property
+    def size(self) -> int:
+        """Members of the group."""
+        return self.comm.Get_size()
+
+    def rows(self, op: Op) -> list[int]:
+        """Row counts of the members' shards."""
+        rows: list[int] = shard_rows(op, self.mesh)[self.group].tolist()
+        return rows
+
+
+def native(op: Op, place: Place) -> Communication:
+    """Return how one rank takes part in a collective by MPI's own."""
+    if op.kind == "all_gather":
+        return _all_gather(op, place)
+    if op.kind == "broadcast":
+        return _broadcast(op, place)
+    if op.kind == "all_reduce":
+        reducible = all(v.type.dtype in REDUCED_BY_MPI for v in op.inputs)
+        return _all_reduce(op, place) if reducible else _all_reduce_gathered(op, place)
+    return _exchange(op, place)
+
+
+def _all_gather(op: Op, place: Place) -> Communication:
+    of, kinds = block_shapes(op, place.mesh, place.group), dtypes(op)
+    shapes = [of(member) for member in range(place.size)]
+    counts = [[_nbytes(s[t], kind) for s in shapes] for t, kind in enumerate(kinds)]
+    whole = [(sum(s[t][0] for s in shapes), *shapes[0][t][1:]) for t in range(len(kinds))]
+    leaving = sum(c[place.member] for c in counts) * (place.size - 1)
+
+    def post(*arrays: Array) -> Any:
+        requests, gathered = [], []
+        for x, kind, shape, count in zip(arrays, kinds, whole, counts, strict=True):
+            y = np.empty(shape, kind)
+            requests.append(place.comm.Iallgatherv([np.ascontiguousarray(x), MPI.BYTE], [y, count, None, MPI.BYTE]))
+            gathered.append(y)
+        place.sent[op.id] += leaving
+        return requests, gathered
+
+    return Communication(post, _finish)
+
+
+def _broadcast(op: Op, place: Place) -> Communication:
+    root, kinds = op.params["root"], dtypes(op)
+    shapes = block_shapes(op, place.mesh, place.group)(0)
+    leaving = sum(map(_nbytes, shapes, kinds)) * (place.size - 1) if place.member == root else 0
+
+    def post(*arrays: Array) -> Any:
+        if place.member == root:
+            values = [np.ascontiguousarray(x) for x in arrays]
+        else:
+            values = [np.empty(shape, kind) for shape, kind in zip(shapes, kinds, strict=True)]
+        place.sent[op.id] += leaving
+        return [place.comm.Ibcast([x, MPI.BYTE], root) for x in values], values
+
+    return Communication(post, _finish)
+
+
+def _all_reduce(op: Op, place: Place) -> Communication:
+    by = MPI.MAX if op.params["op"] == "max" else MPI.SUM
+
+    def post(*arrays: Array) -> Any:
+        own = [np.ascontiguousarray(x) for x in arrays]
+        reduced = [np.empty_like(x) for x in own]
+        place.sent[op.id] += sum(x.nbytes for x in own) if place.size > 1 else 0
+        return [place.comm.Iallreduce(x, y, by) for x, y in zip(own, reduced, strict=True)], reduced, own
+
+    return Communication(post, _finish)
+
+
+def _all_reduce_gathered(op: Op, place: Place) -> Communication:
+    """For dtypes that MPI does not add: gather all and reduce in the order of the members."""
+    combine, kinds = module(op.kind).combine, dtypes(op)
+
+    def post(*arrays: Array) -> Any:
+        message = pack(arrays)
+        everyone = np.empty((place.size, message.size), np.uint8)
+        place.sent[op.id] += message.nbytes * (place.size - 1)
+        request = place.comm.Iallgather([message, MPI.BYTE], [everyone, MPI.BYTE])
+        return [request], everyone, [x.shape for x in arrays], message
+
+    def wait(posted: Any) -> tuple[Array, ...]:
+        requests, everyone, shapes, _ = posted
+        MPI.Request.Waitall(requests)
+        total = unpack(everyone[0], shapes, kinds)
+        for message in everyone[1:]:
+            total = combine(np, total, unpack(message, shapes, kinds), op.params)
+        return total
+
+    return Communication(post, wait)
+
+
+def _exchange(op: Op, place: Place) -> Communication:
+    """All-to-all and reduce-scatter: each member sends each other one block, and takes or combines what comes."""
+    collective, p, me, rows, kinds = module(op.kind), place.size, place.member, place.rows(op), dtypes(op)
+    reduces, of = op.kind == "reduce_scatter", block_shapes(op, place.mesh, place.group)
+    names = [me if reduces else source * p + me for source in range(p)]  # of the blocks that come
+    shapes = [of(name) for name in names]
+    counts = [sum(map(_nbytes, shape, kinds)) for shape in shapes]
+
+    def post(*arrays: Array) -> Any:
+        blocks = collective.give(np, arrays, me, rows, op.params)
+        parts = [pack(blocks[to if reduces else me * p + to]) for to in range(p)]
+        leaving, arriving = np.concatenate(parts), np.empty(sum(counts), np.uint8)
+        place.sent[op.id] += leaving.nbytes - parts[me].nbytes
+        sending, receiving = [leaving, [x.nbytes for x in parts], None, MPI.BYTE], [arriving, counts, None, MPI.BYTE]
+        return [place.comm.Ialltoallv(sending, receiving)], arriving, leaving
+
+    def wait(posted: Any) -> tuple[Array, ...]:
+        requests, arriving, _ = posted
+        MPI.Request.Waitall(requests)
+        pool: dict[int, tuple[Array, ...]] = {}
+        ends = np.cumsum(counts)
+        for name, shape, start, end in zip(names, shapes, ends - counts, ends, strict=True):
+            block = unpack(arriving[start:end], shape, kinds)
+            pool[name] = collective.combine(np, pool[name], block, op.params) if name in pool else block
+        taken: tuple[Array, ...] = collective.take(np, pool, me, rows, op.params)
+        return taken
+
+    return Communication(post, wait)
+
+
+def _finish(posted: Any) -> Any:
+    """Wait for requests whose arrays then hold the result."""
+    MPI.Request.Waitall(posted[0])
+    return posted[1]
+
+
+def _nbytes(shape: tuple[int, ...], kind: np.dtype[Any]) -> int:
+    return int(np.prod(shape)) * kind.itemsize

@@ -1,0 +1,42 @@
+"""Every rank of MPI runs its part of a schedule, and rank 0 gets all results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mpi4py import MPI
+
+from algorithms.ir import Schedule
+from executor import mpi
+from executor.arrays import Arrays
+
+
+class Everyone:
+    """Runs schedules on all ranks of a communicator, and keeps the communicators of its streams."""
+
+    def __init__(
+        self, comm: MPI.Comm, kernel: str, ways: Mapping[str, str] | None, timeline: Path | None = None
+    ) -> None:
+        """Write the timeline of what runs to this file, if one is given."""
+        self.comm, self.kernel, self.ways, self.timeline = comm, kernel, ways, timeline
+        self.streams = mpi.Streams(comm)
+
+    def __call__(self, work: Sequence[tuple[Schedule, Arrays]]) -> list[dict[str, list[Any]]] | None:
+        """Run schedules one after the other; return their results by rank on rank 0, None on the others."""
+        mine = [self._run(schedule, arrays).results for schedule, arrays in work]
+        ranks = self.comm.gather(mine, root=0)
+        if ranks is None:
+            return None
+        return [{name: [x[name] for x in every] for name in every[0]} for every in zip(*ranks, strict=True)]
+
+    def _run(self, schedule: Schedule, arrays: Arrays) -> mpi.Run:
+        timed = self.timeline is not None
+        run = mpi.run(schedule, arrays, self.comm, self.kernel, self.ways, self.streams, together=timed)
+        if self.timeline is not None:
+            ways = "native" if self.ways is None else dict(self.ways)
+            measured = mpi.timeline(schedule, run, self.comm, {"ways": ways, "kernel": self.kernel})
+            if measured is not None:
+                measured.write(self.timeline)
+        return run

@@ -1,0 +1,138 @@
+"""The `check` command from its options to its exit status, the same on every rank."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from algorithms.ir.layout import LAYOUTS, layout
+from algorithms.ir.mask import MASKS, check_mask
+from algorithms.options import DTYPES, algorithms_from
+from algorithms.ways import parse
+from executor import launch
+from executor.cases import Asked, Case, cases
+from executor.check import Known, in_one_process, prove, read_inputs, refuse_unrunnable, warm
+from executor.errors import BadInput
+from executor.interpret import kernel_called
+from executor.report import Report, Setting
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+Options = Mapping[str, Any]
+_SIZES = ("heads", "kv_heads", "head_dim", "head_dim_v", "shared_kv", "seq", "cached", "new", "batch")
+
+
+def proved(names: Sequence[str], local: int | None, options: Options) -> int:
+    """Prove what was asked for, on all ranks of MPI or in this process; return the exit status.
+
+    Raises:
+        BadInput: before anything runs.
+    """
+    comm = None if local else launch.world()
+    ranks = local or (comm.Get_size() if comm else 1)
+    algorithms, ways = _read(lambda: algorithms_from(",".join(names))), _ways(options)
+    _read(lambda: kernel_called(options["kernel"]))
+    asked = _asked(options)
+    arrays = None
+    if options["inputs"]:
+        arrays, asked = read_inputs(options["inputs"], asked)
+    have = f"{ranks} in one process" if local else f"MPI has {ranks}"
+    todo, others = cases(algorithms, asked, ranks, have)
+    known = Known(options["seed"], arrays)
+    refuse_unrunnable(todo, known)
+    timeline = _timeline(options, todo, comm)
+    setting = _setting(options, ranks, comm)
+    report = Report(setting, todo, options["as_json"], dict.fromkeys(others), silent=bool(comm and comm.Get_rank()))
+    return _run(todo, known, report, comm, ways, timeline)
+
+
+def _run(
+    todo: Sequence[Case],
+    known: Known,
+    report: Report,
+    comm: MPI.Comm | None,
+    ways: Mapping[str, str] | None,
+    timeline: Path | None,
+) -> int:
+    kernel = report.setting.kernel
+    if comm is None:
+        run = in_one_process(kernel, ways)
+    else:
+        from executor.overmpi import Everyone
+
+        run = Everyone(comm, kernel, ways, timeline)
+        _warm_one_a_host(comm, kernel, todo)
+    report.begin()
+    for row in prove(todo, known, run):
+        report.add(row)
+    if not report.rows:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in report.inapplicable)
+        raise BadInput(f"nothing to check: {reasons}")
+    status = report.end()
+    return comm.bcast(status, root=0) if comm else status
+
+
+def _warm_one_a_host(comm: MPI.Comm, kernel: str, todo: Sequence[Case]) -> None:
+    """Let one rank of each host compile; the others find its code in the cache."""
+    from mpi4py import MPI
+
+    here = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    if here.Get_rank() == 0:
+        for problem in {(p.dtype, p.kv_dtype, p.phase): p for case in todo for p in case.problems}.values():
+            warm(kernel, problem)
+    here.Free()
+    launch.quietly(comm)
+
+
+def _asked(options: Options) -> Asked:
+    mask, dealt = options["mask"], options["layout"]
+    masks = MASKS if mask == "both" else (_read(lambda: check_mask(mask)),)
+    layouts = LAYOUTS if dealt == "all" else (_read(lambda: layout(dealt, 1, 1)).kind,)
+    dtypes = {name: DTYPES.get(options[name], options[name]) for name in ("dtype", "state_dtype")}
+    sizes: dict[str, Any] = {name: options[name] for name in (*_SIZES, "tp", "dp", "mesh")}
+    return Asked(masks, layouts, **sizes | dtypes)
+
+
+def _ways(options: Options) -> Mapping[str, str] | None:
+    if options["ways"] is None:
+        return None
+    if options["native"]:
+        raise BadInput(f"--native and --ways {options['ways']}: give one or the other")
+    chosen: dict[str, str] = _read(lambda: parse("" if options["ways"] == "default" else options["ways"]))
+    return chosen
+
+
+def _timeline(options: Options, todo: Sequence[Case], comm: MPI.Comm | None) -> Path | None:
+    if not options["timeline"]:
+        return None
+    path, count = Path(options["timeline"]), sum(len(case.problems) for case in todo)
+    if comm is None:
+        raise BadInput("--timeline needs ranks that run at once: use mpiexec in place of --local")
+    if count != 1:
+        raise BadInput(f"--timeline is of one case, these are {count}: say --mesh, --mask, --layout, --heads and --seq")
+    if not os.access(path.parent, os.W_OK) or path.is_dir():
+        raise BadInput(f"--timeline {path} cannot be written")
+    return path
+
+
+def _setting(options: Options, ranks: int, comm: MPI.Comm | None) -> Setting:
+    hosts, library = [socket.gethostname()], "in one process"
+    if comm is not None:
+        from mpi4py import MPI
+
+        hosts = sorted(set(comm.allgather(hosts[0])))
+        library = " ".join(MPI.Get_library_version().splitlines()[0].replace("Version:", "").split())[:60]
+    ways = "by definition" if comm is None else "native"
+    return Setting(ranks, hosts, library, options["kernel"], options["ways"] or ways, options["seed"])
+
+
+def _read(function: Callable[[], Any]) -> Any:
+    """What a parser of ours returns; what it refuses is bad input."""
+    try:
+        return function()
+    except (LookupError, ValueError) as error:
+        raise BadInput(error.args[0] if error.args else str(error)) from None

@@ -1,0 +1,111 @@
+"""The `ringloom` command: each subcommand is a module of this folder, imported when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+SUBCOMMANDS = {  # stated here so that --help imports none of them
+    "compare": "Rank algorithms for a cluster and a problem, best first.",
+    "simulate": "Look at ALGORITHM in depth: where its time, its bytes and its memory go.",
+    "topology": "List or show the clusters that are known.",
+    "doctor": "Say what is installed, what is missing and why, and where each package was loaded from.",
+}
+
+
+class _Lazy(click.Group):
+    """A group that imports a subcommand when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in SUBCOMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"sim.commands.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in SUBCOMMANDS:
+            from algorithms import unknown
+
+            raise click.UsageError(unknown("command", args[0], SUBCOMMANDS))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUBCOMMANDS.items()))
+
+
+def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    """Print the version and stop."""
+    if asked:
+        click.echo(f"ringloom {version()}")
+        ctx.exit()
+
+
+def version() -> str:
+    """Return the version installed."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("ringloom")
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
+)
+def cli() -> None:
+    """Time distributed attention on any cluster that can be described."""
+
+
+def main() -> None:
+    """Run the command; every error is one line, and no traceback reaches a user."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command with these arguments.
+
+    Returns:
+        The exit status: 0 done, 2 bad input, 130 interrupted, 1 anything else.
+    """
+    try:
+        status = cli.main(arguments or ["--help"], prog_name="ringloom", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except (KeyboardInterrupt, click.Abort):
+        print("ringloom: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader has gone, as head does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if os.environ.get("RINGLOOM_DEBUG"):
+            raise
+        bad_input = _is_bad_input(error)
+        print(f"ringloom: {_line(error, bad_input)}", file=sys.stderr)
+        return 2 if bad_input else 1
+
+
+def _is_bad_input(error: Exception) -> bool:
+    """Whether an error is about what the user gave: ours are, and click's."""
+    wrong_key = isinstance(error, (KeyError, IndexError))  # a mistake of the program's
+    return isinstance(error, (ValueError, LookupError, click.ClickException)) and not wrong_key
+
+
+def _line(error: Exception, bad_input: bool) -> str:
+    """An error in one line."""
+    text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    text = " ".join(text.split())
+    if bad_input:
+        return text
+    return f"{type(error).__name__}: {text} (RINGLOOM_DEBUG=1 shows where)"

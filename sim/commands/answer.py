@@ -1,0 +1,84 @@
+"""What every answer carries: the cluster, the problem and the job as they were taken, and the files asked for."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from sim.commands import version
+
+if TYPE_CHECKING:
+    from algorithms.ir import Schedule
+    from algorithms.ir.timeline import Timeline
+    from sim.commands.setup import Setup, Wanted
+    from sim.result import Result
+
+
+def scaled(setup: Setup, found: Result) -> Result:
+    """A result per layer, or per model where that was asked for."""
+    return found.times(setup.layers) if setup.per == "model" else found
+
+
+def head(setup: Setup) -> dict[str, Any]:
+    """The fields with which every JSON answer begins."""
+    graph, model = setup.site.graph, setup.model
+    return {
+        "ringloom": version(),
+        "cluster": {
+            "name": setup.site.name,
+            "gpus": sum(rank is not None for _, rank in graph.nodes(data="rank")),
+            "used": setup.job.size,
+            "gpu": sorted(set(setup.site.machine.names)),
+            "sources": dict(graph.graph.get("sources", {})),
+        },
+        "problem": {
+            **setup.problem.describe(),
+            "cached": setup.problem.cached,
+            "model": model.name or None,
+            "layers": model.layers,
+            "model_source": model.source,
+            "tp": setup.job.tp,
+            "cp": setup.job.cp,
+            "dp": setup.job.dp,
+        },
+        "assumptions": setup.assumptions,
+    }
+
+
+def describe(setup: Setup) -> dict[str, str]:
+    """The same for people: a fact a line."""
+    from topologies.units import format_flop_rate
+
+    p, job, machine = setup.problem, setup.job, setup.site.machine
+    peak = format_flop_rate(float(machine.peaks(p.dtype).max()))
+    gpus = ", ".join(name for name in sorted(set(machine.names)) if name) or "GPU"
+    shared = ", V is part of K" if p.shared_kv else ""
+    tokens = f"queries {p.query_len:,}, keys {p.key_len:,}" + (f" ({p.cached:,} cached)" if p.cached else "")
+    facts = {
+        "cluster": f"{setup.site.name}: {job.size} x {gpus}, {peak} each in {p.dtype}",
+        "model": f"{setup.model.name}, {setup.model.layers} layers ({setup.model.source})",
+        "problem": f"{p.phase}, {tokens}, batch {p.batch}, mask {p.mask}",
+        "heads": f"{p.heads} query, {p.kv_heads} key/value, {p.head_dim} wide (values {p.head_dim_v}{shared})",
+        "types": f"{p.dtype}, keys and values {p.kv_dtype}, partial results {p.state_dtype}"
+        + (f", gradients {p.grad_dtype}" if p.phase == "train" else ""),
+        "job": f"tp={job.tp} cp={job.cp} dp={job.dp}: {job.size} ranks, rank r on GPU r",
+        "times": f"of {'all layers of the model' if setup.per == 'model' else 'one layer'}, attention only",
+    }
+    return {name: text for name, text in facts.items() if name != "model" or setup.model.name}
+
+
+def write_files(schedule: Schedule, timeline: Timeline, setup: Setup, wanted: Wanted) -> None:
+    """Write the trace and the timeline that were asked for, and say so on stderr."""
+    if wanted.trace:
+        from sim.trace_events import write
+
+        print(
+            f"ringloom: trace {write(wanted.trace, schedule, timeline, gpus=setup.site.network.gpus)}",
+            file=sys.stderr,
+        )
+    if wanted.timeline:
+        try:
+            timeline.write(wanted.timeline)
+        except OSError as error:
+            raise ValueError(f"cannot write {wanted.timeline}: {error.strerror or error}") from error
+        print(f"ringloom: timeline {wanted.timeline}", file=sys.stderr)

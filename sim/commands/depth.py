@@ -1,0 +1,93 @@
+"""The tables of `ringloom simulate`: ops by kind, links, memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sim import report
+from sim.summary import at_peak, by_kind
+from topologies.units import format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from algorithms.ir import Schedule
+    from algorithms.ir.timeline import Timeline
+    from sim.bound import Bound
+    from sim.result import Result
+
+
+def effective(found: Result) -> dict[str, str]:
+    """What was run, as it was chosen."""
+    ways = ", ".join(f"{kind} by {way}" for kind, way in found.ways.items())
+    return {
+        "algorithm": f"{found.algorithm}, mesh {report.mesh_text(found.mesh)}, layout {found.layout}",
+        "ways": ways or "none: it has no collective but permute",
+    }
+
+
+def times(found: Result, least: Bound) -> dict[str, str]:
+    """The times and what they amount to."""
+    low, high = format_seconds(found.time_low_s), format_seconds(found.time_high_s)
+    return {
+        "time": f"{format_seconds(found.time_s)}, between {low} and {high} within the stated error",
+        "compute": f"{format_seconds(found.compute_s)} on the rank that has most",
+        "exposed": f"{format_seconds(found.exposed_communication_s)} waiting for communication or for others",
+        "speed": report.rate_text(found),
+        "bound": report.bound_text(least),
+        "distance": f"{found.time_s / found.bound_s:.2f} times the bound" if found.bound_s else "no bound",
+        "bottleneck": found.bottleneck,
+        "memory": f"peak {format_bytes(found.peak_bytes.max)}"
+        + ("" if found.memory_bytes is None else f" of {format_bytes(found.memory_bytes)}")
+        + ("" if found.fits else ": it does not fit"),
+    }
+
+
+KINDS = (
+    ("stream", "left"),
+    ("op", "left"),
+    ("count", "right"),
+    ("seconds", "right"),
+    ("first start", "right"),
+    ("last end", "right"),
+    ("FLOP", "right"),
+    ("sent/rank", "right"),
+)
+
+
+def kinds(schedule: Schedule, timeline: Timeline) -> Table:
+    """The ops of one layer by stream and kind."""
+    rows = [
+        (
+            one.stream,
+            one.kind,
+            str(one.ops),
+            "" if one.seconds is None else format_seconds(one.seconds),
+            format_seconds(one.first),
+            format_seconds(one.last),
+            f"{one.flop:.3g}" if one.flop else "",
+            format_bytes(one.sent) if one.sent else "",
+        )
+        for one in by_kind(schedule, timeline)
+    ]
+    return report.table(KINDS, rows)
+
+
+def links(timeline: Timeline) -> Table:
+    """Bytes by class of link, and the hottest link of a class where it is among the hottest of all."""
+    hottest: dict[str, str] = {}
+    for link in timeline.hot_links:
+        hottest.setdefault(
+            link["kind"], f"{link['link']}: {link['utilisation']:.1%} of its bandwidth, over the whole time"
+        )
+    rows = [(kind, format_bytes(size), hottest.get(kind, "")) for kind, size in timeline.link_bytes.items() if size]
+    return report.table((("link", "left"), ("carried", "right"), ("hottest", "left")), rows)
+
+
+def memory(schedule: Schedule, timeline: Timeline) -> Table:
+    """What fills the fullest rank at its peak."""
+    rank, op, held = at_peak(schedule, timeline)
+    total = format_bytes(int(timeline.peak[rank]))
+    rows = [(one.what, str(one.values), format_bytes(one.nbytes)) for one in held]
+    heading = f"peak memory: {total} on rank {rank}, at {op.kind} {op.id}"
+    return report.table(((heading, "left"), ("values", "right"), ("bytes", "right")), rows)

@@ -1,0 +1,149 @@
+"""What `compare` and `simulate` share: the simulator's own options, and the cluster and job that they run."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from algorithms import unknown
+from algorithms.options import Asked, job_from, model_from, problem_from
+
+if TYPE_CHECKING:
+    from algorithms.ir import Attention
+    from algorithms.ir.job import Job
+    from algorithms.models import Model
+    from sim.result import Errors
+    from sim.simulate import Site
+
+PLACEMENTS = ("identity",)
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the simulator's own options said."""
+
+    kernel: str | None
+    compute_error: float
+    comm_error: float
+    placement: str
+    per: str
+    json: bool
+    trace: str | None
+    timeline: str | None
+
+
+_OPTIONS = (
+    click.option("--kernel", metavar="NAME", help="Attention kernel.  [default: the fastest published for the GPU]"),
+    click.option("--compute-error", type=float, default=0.10, show_default=True, help="Stated error of compute time."),
+    click.option(
+        "--comm-error",
+        type=float,
+        default=0.25,
+        show_default=True,
+        help="Stated error of exposed communication.",
+    ),
+    click.option(
+        "--placement",
+        default="identity",
+        show_default=True,
+        metavar="NAME",
+        help="Which rank runs on which GPU.",
+    ),
+    click.option(
+        "--per",
+        default="layer",
+        show_default=True,
+        metavar="layer|model",
+        help="Time one layer, or all of --model.",
+    ),
+    click.option("--json", is_flag=True, help="Print JSON on stdout, and nothing else there."),
+    click.option("--trace", metavar="FILE", help="Write the (best) run as trace-event JSON for Perfetto."),
+    click.option("--timeline", metavar="FILE", help="Write the (best) run as a timeline file."),
+)
+
+
+def simulator_options(command: _Command) -> _Command:
+    """Give a click command the simulator's options, as one argument `wanted`."""
+
+    @functools.wraps(command)
+    def with_wanted(*args: Any, **options: Any) -> Any:
+        wanted = Wanted(**{field.name: options.pop(field.name) for field in fields(Wanted)})
+        return command(*args, wanted=wanted, **options)
+
+    decorated: Any = with_wanted
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A problem, the job that serves it and the site that runs it."""
+
+    model: Model
+    problem: Attention
+    job: Job
+    site: Site
+    ways: dict[str, str]
+    errors: Errors
+    per: str
+
+    @property
+    def layers(self) -> int:
+        """Layers that the answer is about."""
+        return self.model.layers if self.per == "model" else 1
+
+    @property
+    def assumptions(self) -> list[str]:
+        """Every number that no source is cited for, of the graph and of the cost model."""
+        return [
+            *self.site.graph.graph.get("assumptions", ()),
+            *self.site.costs.assumptions(),
+            self.errors.assumption(),
+        ]
+
+
+def set_up(asked: Asked, wanted: Wanted, cluster: str, nodes: int | None, gpus: int | None) -> Setup:
+    """Check all options and make ready to simulate.
+
+    Raises:
+        ValueError, LookupError: an option is wrong; the message names it.
+    """
+    _check_files(wanted)
+    if wanted.placement not in PLACEMENTS:
+        raise ValueError(unknown("placement", wanted.placement, PLACEMENTS))
+    if wanted.per not in ("layer", "model"):
+        raise ValueError(unknown("--per", wanted.per, ("layer", "model")))
+    if wanted.per == "model" and asked.model is None:
+        raise ValueError("--per model needs --model, which says how many layers there are")
+    problem, model = problem_from(asked), model_from(asked)
+
+    from algorithms.ways import parse
+    from sim.costs import Costs
+    from sim.kernel_table import KERNELS
+    from sim.result import Errors
+    from sim.simulate import Site
+    from topologies.options import build
+
+    if wanted.kernel is not None and wanted.kernel not in KERNELS:
+        raise ValueError(unknown("kernel", wanted.kernel, KERNELS))
+    errors = Errors(wanted.compute_error, wanted.comm_error).check()
+    ways = parse(asked.ways)
+    graph, used = build(cluster, nodes, gpus)
+    job = job_from(asked, used, f"cluster {graph.graph['name']} has {used} GPUs")
+    site = Site(graph, Costs.default().with_kernel(wanted.kernel), range(job.size))
+    return Setup(model, problem, job, site, ways, errors, wanted.per)
+
+
+def _check_files(wanted: Wanted) -> None:
+    """Refuse an output that could not be written, before the work."""
+    for name, path in (("--trace", wanted.trace), ("--timeline", wanted.timeline)):
+        if path is not None and (Path(path).is_dir() or not Path(path).absolute().parent.is_dir()):
+            what = "is a folder" if Path(path).is_dir() else "is in no folder that exists"
+            raise ValueError(f"{name} {path} {what}")

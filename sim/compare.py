@@ -1,0 +1,197 @@
+"""Compare: every algorithm of a phase, on every mesh of the job and in every layout worth trying, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from algorithms.ir import Attention, Inapplicable, Mesh, Program, Schedule, ScheduleError
+from algorithms.ir.job import Job
+from algorithms.ir.laws import check
+from algorithms.ir.mesh import JOB_AXES
+from algorithms.ir.timeline import Timeline
+from sim.bound import Bound, bound
+from sim.result import Errors, Result, result
+from sim.simulate import Site, simulate
+
+Programs = Mapping[str, Mapping[str, Program]]  # by algorithm, then by phase
+Progress = Callable[[float, str], None]  # share done, what is being done
+
+
+class Refusal(NamedTuple):
+    """An algorithm that cannot run, on which mesh (None: on any), and why."""
+
+    algorithm: str
+    mesh: Mapping[str, int] | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An algorithm on one mesh, with the tokens dealt in one way."""
+
+    algorithm: str
+    program: Program
+    mesh: Mesh
+    problem: Attention
+
+    def __str__(self) -> str:
+        return f"{self.algorithm} on {self.mesh}, {self.problem.layout}"
+
+    def schedule(self) -> Schedule:
+        """Trace the algorithm; one from a file of the user's is held to the laws.
+
+        Raises:
+            Inapplicable: it cannot serve this problem on this mesh.
+            ScheduleError: it is wrong.
+        """
+        if ":" not in self.algorithm:
+            return self.program(self.problem, self.mesh)
+        try:
+            schedule = self.program(self.problem, self.mesh)
+            check(schedule)
+        except Inapplicable:
+            raise
+        except Exception as error:
+            what = str(error) if isinstance(error, ScheduleError) else f"{type(error).__name__}: {error}"
+            raise ScheduleError(f"{self}: {what}") from error
+        return schedule
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Results, best first, with their candidates; those that cannot run; and the bound of all."""
+
+    ranked: tuple[tuple[Candidate, Result], ...]
+    inapplicable: tuple[Refusal, ...]
+    bound: Bound
+
+    @property
+    def results(self) -> list[Result]:
+        """The results alone."""
+        return [found for _, found in self.ranked]
+
+
+def layouts(program: Program, problem: Attention, asked: str) -> tuple[str, ...]:
+    """Layouts worth trying: the program's own where a causal mask must be balanced, else contiguous."""
+    if asked != "auto":
+        return (asked,)
+    balance = problem.mask == "causal" and problem.phase != "decode"
+    return program.layouts if balance else ("contiguous",)
+
+
+def factorisations(p: int, axes: int) -> Iterator[tuple[int, ...]]:
+    """All ways to write p as a product of `axes` sizes, in order."""
+    if axes == 1:
+        yield (p,)
+        return
+    for first in (d for d in range(1, p + 1) if p % d == 0):
+        yield from ((first, *rest) for rest in factorisations(p // first, axes - 1))
+
+
+def meshes(program: Program, job: Job) -> list[Mesh]:
+    """The meshes to try: the one typed, or every split of the sequence's ranks over the program's axes.
+
+    Raises:
+        Inapplicable: the mesh typed has other axes.
+    """
+    if job.axes is not None:
+        typed = {axis for axis in job.axes if axis not in JOB_AXES}
+        if typed != set(program.axes):
+            raise Inapplicable(f"it runs over mesh axes {', '.join(program.axes)}, not {', '.join(typed)}")
+        return [job.mesh(job.axes)]
+    return [
+        job.mesh(dict(zip(program.axes, sizes, strict=True))) for sizes in factorisations(job.cp, len(program.axes))
+    ]
+
+
+def candidates(
+    programs: Programs, problem: Attention, job: Job, layout: str = "auto"
+) -> tuple[list[Candidate], list[Refusal]]:
+    """List what to try, and the algorithms that have nothing for this phase or mesh."""
+    found: list[Candidate] = []
+    refused: list[Refusal] = []
+    for name, phases in programs.items():
+        program = phases.get(problem.phase)
+        if program is None:
+            refused.append(Refusal(name, None, f"it is written for {', '.join(phases)}, not {problem.phase}"))
+            continue
+        try:
+            found += [
+                Candidate(name, program, mesh, replace(problem, layout=kind))
+                for mesh in meshes(program, job)
+                for kind in layouts(program, problem, layout)
+            ]
+        except Inapplicable as reason:
+            refused.append(Refusal(name, job.axes, str(reason)))
+    return found, refused
+
+
+def compare(
+    programs: Programs,
+    problem: Attention,
+    job: Job,
+    site: Site,
+    *,
+    layout: str = "auto",
+    ways: Mapping[str, str] | None = None,
+    errors: Errors | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Simulate every candidate and rank them by time.
+
+    Args:
+        site: the cluster, with as many ranks as the job.
+        layout: one layout for all, or auto.
+        errors: stated relative errors of the model.
+    """
+    todo, refused = candidates(programs, problem, job, layout)
+    least = bound(problem, job.mesh({"cp": job.cp}), site)
+    ranked: list[tuple[Candidate, Result]] = []
+    for number, candidate in enumerate(todo):
+        if progress is not None:
+            progress(number / len(todo), str(candidate))
+        try:
+            schedule, timeline = run(candidate, site, ways)
+        except Inapplicable as reason:
+            refused.append(Refusal(candidate.algorithm, candidate.mesh.axes, str(reason)))
+            continue
+        ranked.append((candidate, result(candidate.algorithm, schedule, timeline, site, least, errors or Errors())))
+    ranked.sort(key=lambda pair: (pair[1].time_s, pair[0].algorithm))
+    return Comparison(tuple(_distinct(ranked)), tuple(_once(refused)), least)
+
+
+def _once(refused: list[Refusal]) -> list[Refusal]:
+    """Keep the first of those that an algorithm gives the same reason for."""
+    first: dict[tuple[str, str], Refusal] = {}
+    for one in refused:
+        first.setdefault((one.algorithm, one.reason), one)
+    return list(first.values())
+
+
+def run(
+    candidate: Candidate, site: Site, ways: Mapping[str, str] | None = None, record: str = "auto"
+) -> tuple[Schedule, Timeline]:
+    """Trace and simulate one candidate."""
+    schedule = candidate.schedule()
+    return schedule, simulate(schedule, site, ways=ways, record=record)
+
+
+def _distinct(ranked: list[tuple[Candidate, Result]]) -> Iterator[tuple[Candidate, Result]]:
+    """Leave out a candidate with an axis of one rank that is, in every number, an algorithm of fewer axes."""
+    simple = {_numbers(found): len(one.program.axes) for one, found in ranked if _trivial(one) == 0}
+    for candidate, found in ranked:
+        axes = len(candidate.program.axes)
+        if not (_trivial(candidate) and simple.get(_numbers(found), axes) < axes):
+            yield candidate, found
+
+
+def _trivial(candidate: Candidate) -> int:
+    """Axes of one rank."""
+    return sum(candidate.mesh.axes[axis] == 1 for axis in candidate.program.axes) if candidate.mesh.size > 1 else 0
+
+
+def _numbers(found: Result) -> tuple[object, ...]:
+    """What two results that are the same schedule share."""
+    return found.layout, found.time_s, found.compute_s, found.sent_bytes, found.peak_bytes

@@ -1,0 +1,162 @@
+"""A result: what one simulated schedule costs, as tables print it and `--json` gives it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from algorithms.ir.schedule import Schedule
+from algorithms.ir.timeline import Timeline
+from algorithms.ways.transfers import sent_bytes
+from sim.bound import Bound, flop
+from sim.simulate import Site
+
+MOSTLY = 0.5  # share of the time for which something must be busy to be called the bottleneck
+
+
+class Errors(NamedTuple):
+    """Stated relative errors of the model: of the compute time, and of the exposed communication."""
+
+    compute: float = 0.10
+    communication: float = 0.25
+
+    def check(self) -> Errors:
+        """Refuse what is no share of 1."""
+        for name, share in zip(("compute", "comm"), self, strict=True):
+            if not (math.isfinite(share) and 0 <= share < 1):
+                raise ValueError(f"--{name}-error must be from 0 to below 1, got {share}")
+        return self
+
+    def assumption(self) -> str:
+        """The assumption as a line."""
+        return (
+            f"stated error of this model: {self.compute:.0%} of compute, {self.communication:.0%} of exposed "
+            "communication; results whose intervals overlap the best are a tie"
+        )
+
+
+class Range(NamedTuple):
+    """A number over the ranks."""
+
+    min: int
+    mean: float
+    max: int
+
+    @classmethod
+    def of(cls, values: npt.NDArray[np.int64]) -> Range:
+        """The range of one number a rank."""
+        return cls(int(values.min()), float(values.mean()), int(values.max()))
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a schedule costs; times in seconds, sizes in bytes, of one layer or of all a model's.
+
+    Attributes:
+        time_low_s, time_high_s: the time within the model's stated error.
+        sent_bytes, peak_bytes: over ranks; attention only: no weights, no other layers.
+        memory_bytes: of the smallest GPU; None where the cluster does not say. fits: whether the peak is within.
+        link_bytes: carried by each class of link, all ranks together.
+        flop_rate: FLOP/s of each GPU, visible pairs only; mfu: as a share of the data-sheet peak.
+        bottleneck: what is busy most of the time: compute, a class of link, or waiting where none is.
+    """
+
+    algorithm: str
+    mesh: Mapping[str, int]
+    layout: str
+    ways: Mapping[str, str]
+    per: str
+    time_s: float
+    time_low_s: float
+    time_high_s: float
+    compute_s: float
+    exposed_communication_s: float
+    sent_bytes: Range
+    peak_bytes: Range
+    memory_bytes: float | None
+    fits: bool
+    link_bytes: Mapping[str, int]
+    flop_rate: float
+    mfu: float
+    bound_s: float
+    bottleneck: str
+
+    def ties(self, best: Result) -> bool:
+        """Whether the two cannot be told apart within the model's stated error."""
+        return self.time_low_s <= best.time_high_s
+
+    def times(self, layers: int) -> Result:
+        """The same for a whole model: layer after layer, nothing overlapping; memory stays that of one."""
+        seconds = ("time_s", "time_low_s", "time_high_s", "compute_s", "exposed_communication_s", "bound_s")
+        scaled: dict[str, Any] = {name: getattr(self, name) * layers for name in seconds}
+        least, mean, most = self.sent_bytes
+        sent = Range(least * layers, mean * layers, most * layers)
+        carried = {kind: nbytes * layers for kind, nbytes in self.link_bytes.items()}
+        return replace(self, per="model", sent_bytes=sent, link_bytes=carried, **scaled)
+
+    def record(self) -> dict[str, Any]:
+        """The fields by name, as `--json` has them."""
+        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return plain | {name: plain[name]._asdict() for name in ("sent_bytes", "peak_bytes")}
+
+
+def result(algorithm: str, schedule: Schedule, timeline: Timeline, site: Site, least: Bound, errors: Errors) -> Result:
+    """Sum up a simulated schedule of one layer."""
+    compute, exposed, seconds = timeline.compute, timeline.exposed, timeline.makespan
+    ranks, problem = schedule.mesh.size, schedule.problem
+    rate = sum(flop(problem)) / seconds / ranks if seconds > 0 else 0.0
+    peak = float(np.broadcast_to(site.machine.peaks(problem.dtype), site.network.ranks)[:ranks].mean())
+    ways = timeline.about["ways"]
+    memory = smallest_memory(site, ranks)
+    return Result(
+        algorithm=algorithm,
+        mesh=dict(schedule.mesh.axes),
+        layout=problem.layout,
+        ways=ways,
+        per="layer",
+        time_s=seconds,
+        time_low_s=compute * (1 - errors.compute) + exposed * (1 - errors.communication),
+        time_high_s=compute * (1 + errors.compute) + exposed * (1 + errors.communication),
+        compute_s=compute,
+        exposed_communication_s=exposed,
+        sent_bytes=Range.of(_sent(schedule, timeline, ways)),
+        peak_bytes=Range.of(timeline.peak),
+        memory_bytes=memory,
+        fits=memory is None or int(timeline.peak.max()) <= memory,
+        link_bytes=timeline.link_bytes,
+        flop_rate=rate,
+        mfu=rate / peak,
+        bound_s=least.seconds,
+        bottleneck=bottleneck(timeline),
+    )
+
+
+def smallest_memory(site: Site, ranks: int) -> float | None:
+    """Bytes of the smallest GPU that is used, where all say how many they have."""
+    sizes = [site.graph.nodes[gpu].get("memory") for gpu in site.network.gpus[:ranks]]
+    return None if None in sizes else float(min(sizes))
+
+
+def bottleneck(timeline: Timeline) -> str:
+    """What is busy most of the time: compute, a class of link, or waiting where nothing is."""
+    seconds = timeline.makespan
+    busy = {"compute": timeline.compute / seconds} if seconds > 0 else {}
+    for link in timeline.hot_links:
+        busy[link["kind"]] = max(busy.get(link["kind"], 0.0), link["utilisation"])
+    busiest = max(busy, key=lambda name: busy[name], default="waiting")
+    return busiest if busy.get(busiest, 0.0) >= MOSTLY else "waiting"
+
+
+def _sent(schedule: Schedule, timeline: Timeline, ways: Mapping[str, str]) -> npt.NDArray[np.int64]:
+    """Bytes that each rank sends; counted again where the timeline kept no more than extents."""
+    if not timeline.extent:
+        return timeline.sent_per_rank()
+    total = np.zeros(schedule.mesh.size, dtype=np.int64)
+    for op in schedule.ops:
+        total += sent_bytes(op, schedule.mesh, ways)
+    return total

@@ -1,0 +1,256 @@
+"""Laws that only a whole schedule can show: every key met once, blocks within their buffers, every row a result."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import algorithms
+from algorithms.ir import Attention, Mesh, Partial, spmd
+from algorithms.ir.laws import Laws, check
+from algorithms.ir.order import overwrites, steps
+from algorithms.ir.tokens import Runs
+from algorithms.ops.add import add
+from algorithms.ops.all_gather import all_gather
+from algorithms.ops.all_to_all import split_heads
+from algorithms.ops.attend import attend
+from algorithms.ops.attend_backward import attend_backward
+from algorithms.ops.delta import delta
+from algorithms.ops.load import load, load_gradient
+from algorithms.ops.permute import permute
+from algorithms.ops.reduce_scatter import reduce_scatter
+from algorithms.ops.repeat_heads import repeat_heads
+from tests.algorithms.tracing import PROGRAMS, P, breaks, late, meshes, ring_of, small, tour, traced
+
+# -- the right programs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "zigzag", "striped"])
+@pytest.mark.parametrize("name, phase, program", PROGRAMS, ids=[f"{n}-{p}" for n, p, _ in PROGRAMS])
+def test_every_algorithm_keeps_the_laws(name, phase, program, layout):
+    for mask in ("full", "causal"):
+        for changes in ({}, {"query_len": 3, "key_len": 5}, {"kv_heads": 1, "shared_kv": True}, {"query_len": 1}):
+            problem = small(phase=phase, mask=mask, layout=layout, batch=2, **changes)
+            job = meshes(program, (1, 2), tp=2, dp=2)
+            schedules = [s for mesh in [*meshes(program), *job] if (s := traced(program, problem, mesh))]
+            assert schedules
+            for schedule in schedules:
+                check(schedule)
+
+
+@given(st.sampled_from(PROGRAMS), st.integers(1, 12), st.integers(1, 6), st.integers(1, 99), st.integers(0, 99))
+def test_every_algorithm_keeps_the_laws_on_any_lengths(named, first, second, n, cached):
+    _, phase, program = named
+    mesh = Mesh(**dict(zip(program.axes, (first, second), strict=False)))
+
+    schedule = traced(program, small(phase=phase, heads=12, query_len=n, key_len=n + cached), mesh)
+
+    if schedule is not None:
+        check(schedule)
+        assert {s.op.id for s in steps(schedule)} == {op.id for op in schedule.ops}
+
+
+# -- S8: every key exactly once ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shifts", [(1, 1, 1), (-1, -1, -1), (3, 3, 3), (1, 2, 3), (5, -3, 1)])
+def test_a_tour_of_all_blocks_in_any_order_is_right(shifts):
+    ring_of(tour(shifts))
+
+
+@pytest.mark.parametrize(
+    "shifts",
+    [
+        (2, 1, 1),  # starts with a double step: block 0 twice, block 1 never
+        (1, 2, 1),
+        (2, 2, 2),  # two blocks, twice each
+        (1, 1),  # one too few
+        (1, 1, 1, 1),  # one too many
+        (1, 0, 1),
+    ],
+)
+def test_s8_a_block_met_twice_or_never(shifts):
+    with breaks("S8", r"result out of rank 0 has not met every key exactly once \(4 of 4 ranks\)"):
+        ring_of(tour(shifts))
+
+
+def test_s8_totals_would_not_do():
+    # Every rank attends 4 equal blocks, 1 of them twice and another never: counts of keys are right.
+    with breaks("S8"):
+        ring_of(tour((1, 1, 0)), query_len=40, key_len=40)
+
+
+def test_s8_a_result_that_has_met_nothing():
+    with breaks("S8", "result out of rank 0 has not met every key"):
+        ring_of(lambda q, k, v, i, p, me: {"out": attend(q, k, v).out, "lse": q})
+
+
+def test_s8_a_reduction_of_tiles_that_overlap():
+    # K and V gathered over the axis that is reduced: each member adds all keys once more.
+    def wrong(q, k, v, i, p, me):
+        part = attend(all_gather(q, over="ring"), *all_gather(k, v, over="ring"))
+        return reduce_scatter(part, over="ring", op="merge", like=q)
+
+    with breaks("S8"):
+        ring_of(wrong)
+
+
+def test_s8_rows_gathered_after_they_have_met_different_keys():
+    with breaks("S8", "joins rows that have met different keys"):
+        ring_of(lambda q, k, v, i, p, me: Partial(*all_gather(*attend(q, k, v), over="ring")))
+
+
+def backward(body, p=P):
+    """Trace body(q, k, v, do, part, d, p) after a right forward pass."""
+
+    def whole(q, k, v, i, p, me):
+        part = tour((1,) * (p - 1))(q, k, v, i, p, me)
+        do = load_gradient(me, me.problem, q.tokens)
+        return body(q, k, v, do, part, delta(do, part.out), p)
+
+    return ring_of(whole, p, phase="train")
+
+
+def gradients(q, k, v, do, lse, d, hops, home=True):
+    dq, dk, dv = attend_backward(q, k, v, do, lse, d)
+    for _ in range(hops):
+        k, v = permute(k, v, over="ring", shift=1)
+        dk, dv = permute(dk, dv, over="ring", shift=1)
+        dq, dk, dv = add((dq, dk, dv), attend_backward(q, k, v, do, lse, d))
+    if home:
+        dk, dv = permute(dk, dv, over="ring", shift=1)
+    return {"dq": dq, "dk": dk, "dv": dv}
+
+
+def test_the_backward_ring_is_right():
+    backward(lambda q, k, v, do, part, d, p: gradients(q, k, v, do, part.lse, d, p - 1))
+
+
+def test_s8_keys_whose_gradients_have_not_met_every_query():
+    with breaks("S8", "result dk of rank 0 has not met every query exactly once"):
+        backward(lambda q, k, v, do, part, d, p: {"dk": gradients(q, k, v, do, part.lse, d, p - 2)["dk"]})
+
+
+def test_s8_queries_whose_gradients_have_not_met_every_key():
+    with breaks("S8", "result dq of rank 0 has not met every key exactly once"):
+        backward(lambda q, k, v, do, part, d, p: gradients(q, k, v, do, part.lse, d, p - 2))
+
+
+def test_s8_a_backward_tile_needs_the_lse_of_the_whole_row():
+    with breaks("S8", "lse of op .* has not met every key exactly once"):
+        backward(lambda q, k, v, do, part, d, p: gradients(q, k, v, do, attend(q, k, v).lse, d, p - 1))
+
+
+# -- S9: buffers ---------------------------------------------------------------------------------------------
+
+
+def test_s9_a_block_is_read_before_its_buffer_is_used_again():
+    with breaks("S9", "op 7 attend reads a block whose buffer op 5 reuses.*give the permute more than buffers=2"):
+        ring_of(late(2))
+    ring_of(late(3))
+
+
+def test_s9_a_block_is_not_received_where_it_is_sent_from():
+    with breaks("S9", "op 7 permute reads a block whose buffer op 7 reuses.*more than buffers=1"):
+        ring_of(tour((1, 1, 1), buffers=1))
+    ring_of(tour((1,), buffers=1), p=2)
+
+
+def test_s9_the_order_refuses_it_too():
+    @spmd("ring")
+    def program(me, problem):
+        (i,), (p,) = me.coords, me.sizes
+        q, k, v = load(me, problem, problem.queries(p)[i], problem.keys(p)[i])
+        return tour((1,) * (p - 1), buffers=1)(q, k, v, i, p, me)
+
+    with breaks("S9"):
+        steps(program(small(), Mesh(ring=P)))
+
+
+@pytest.mark.parametrize("buffers", [0, -1])
+def test_s9_a_chain_owns_a_buffer(buffers):
+    with breaks("S9", f"owns at least 1 buffer, got {buffers}"):
+        ring_of(tour((1,), buffers=buffers))
+
+
+def test_s9_a_second_tour_uses_the_buffers_of_the_first():
+    def body(q, k, v, i, p, me):
+        first = tour((1, 1, 1))(q, k, v, i, p, me)
+        return {"out": first.out, "again": tour((1, 1, 1))(q, k, v, i, p, me).out}
+
+    edges = overwrites(ring_of(body))
+
+    assert len(edges) == 4  # six blocks received, the first two into fresh buffers
+
+
+# -- S10, S11: rows of the problem ---------------------------------------------------------------------------
+
+
+def test_s10_the_ranks_results_are_every_row_once():
+    def wrong(me, problem):
+        (i,), (p,) = me.coords, me.sizes
+        q, k, v = load(me, problem, problem.queries(p)[i // 2 * 2], problem.keys(1)[0])
+        return attend(q, k, v)
+
+    with breaks("S10", r"the ranks' rows of result out are not every row once"):
+        check(spmd("ring")(wrong)(small(), Mesh(ring=P)))
+
+
+def test_gradients_one_rank_away_from_home_are_still_every_row():
+    # They lie one rank too far, which is where they lie, not what they are: the tokens say so.
+    schedule = backward(lambda q, k, v, do, part, d, p: gradients(q, k, v, do, part.lse, d, p - 1, home=False))
+
+    assert str(schedule.results["dk"].tokens) != str(schedule.ops[1].outputs[0].tokens)
+
+
+def test_s10_a_row_has_all_its_heads():
+    def wrong(q, k, v, i, p, me):
+        return attend(*split_heads(q, *repeat_heads(k, v, times=2), over="ring"))
+
+    with breaks("S10", r"a row of result out has all heads of the rank's job, \(4, 8\), got \(1, 8\)"):
+        ring_of(wrong)
+
+
+@pytest.mark.parametrize("number, shard", [(lambda i: i + 1, "4"), (lambda i: i - 1, "-1"), (lambda i: i * i, "4")])
+def test_s11_a_rank_loads_a_shard_that_there_is(number, shard):
+    @spmd("ring")
+    def program(me, problem):
+        (i,), (p,) = me.coords, me.sizes
+        return attend(*load(me, problem, problem.queries(p)[i], problem.keys(p)[number(i)]))
+
+    with breaks("S11", rf"loads shard {shard} of k: shards are 0\.\.3"):
+        program(small(), Mesh(ring=P))
+
+
+# -- fingerprints --------------------------------------------------------------------------------------------
+
+RUNS = st.tuples(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), min_size=1, max_size=4), st.integers(1, 5)
+).map(lambda drawn: Runs(*(np.array(x) for x in zip(*drawn[0], strict=True)), drawn[1]))
+
+
+@given(RUNS, RUNS)
+def test_fingerprints_are_equal_when_the_tokens_are_and_differ_when_they_differ(a, b):
+    laws = Laws(Mesh())
+    same = sorted(a.positions()) == sorted(b.positions())
+
+    assert bool((laws.of_runs(a) == laws.of_runs(b)).all()) == same
+
+
+@given(RUNS)
+def test_a_fingerprint_is_the_sum_over_its_tokens(runs):
+    laws = Laws(Mesh())
+    each = [laws.of_runs(Runs(np.array([x]), np.array([1]), 1)) for x in runs.positions()]
+
+    np.testing.assert_array_equal(laws.of_runs(runs), sum(each, np.zeros(2, np.int64)) % [2**31 - 1, 2**31 - 19])
+
+
+def test_a_long_run_of_tokens_is_told_from_its_neighbours():
+    laws, n = Laws(Mesh()), 1 << 24
+    prints = {tuple(laws.of_runs(Runs(np.array([s]), np.array([n + d]), 1))) for s in range(3) for d in range(3)}
+
+    assert len(prints) == 9
+
+
+def test_the_problem_that_the_laws_are_held_to_may_have_more_keys_than_queries():
+    check(algorithms.find("ring")["prefill"](Attention(4, 2, 8, 5, 1000, mask="causal"), Mesh(ring=7)))

@@ -1,0 +1,84 @@
+"""Layouts deal every position to one shard, for any length and any number of shards; nothing is padded."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from algorithms.ir import Attention, ScheduleError
+from algorithms.ir.layout import LAYOUTS, layout
+
+LENGTHS = st.integers(1, 70)  # with up to 24 shards: some of them empty
+SHARDS = st.integers(1, 24)
+KINDS = st.sampled_from(LAYOUTS)
+
+
+def shard(dealt, i):
+    return dealt.runs(np.asarray(i)).positions()
+
+
+@given(KINDS, LENGTHS, SHARDS, st.integers(0, 1000))
+def test_shards_partition_the_positions(kind, n, p, origin):
+    shards = [shard(layout(kind, n, p, origin), i) for i in range(p)]
+
+    assert sorted(np.concatenate(shards)) == list(range(origin, origin + n))
+
+
+@given(KINDS, LENGTHS, SHARDS)
+def test_shard_sizes_differ_by_at_most_one_token_a_run(kind, n, p):
+    sizes = [len(shard(layout(kind, n, p), i)) for i in range(p)]
+
+    assert max(sizes) - min(sizes) <= (2 if kind == "zigzag" else 1)
+    if layout(kind, n, p).even:
+        assert set(sizes) == {n // p}
+
+
+@given(LENGTHS, SHARDS)
+def test_contiguous_shards_stand_in_order(n, p):
+    np.testing.assert_array_equal(
+        np.concatenate([shard(layout("contiguous", n, p), i) for i in range(p)]), np.arange(n)
+    )
+
+
+@given(LENGTHS, SHARDS)
+def test_striped_shard_i_holds_the_positions_congruent_to_i(n, p):
+    for i in range(p):
+        np.testing.assert_array_equal(shard(layout("striped", n, p), i), np.arange(i, n, p))
+
+
+@given(st.integers(1, 8), SHARDS)
+def test_zigzag_shard_i_holds_the_ith_chunk_and_the_ith_from_the_end(chunk, p):
+    chunks = np.arange(2 * p * chunk).reshape(2 * p, chunk)
+
+    for i in range(p):
+        dealt = shard(layout("zigzag", 2 * p * chunk, p), i)
+        np.testing.assert_array_equal(dealt, [*chunks[i], *chunks[2 * p - 1 - i]])
+
+
+@pytest.mark.parametrize("kind", ["zigzag", "striped"])
+def test_a_balanced_layout_gives_every_rank_the_same_causal_work(kind):
+    # A query at position t sees t + 1 keys. Contiguous: the last rank has nearly twice the mean.
+    n, p = 1024, 8
+    work = [(shard(layout(kind, n, p), i) + 1).sum() for i in range(p)]
+    contiguous = [(shard(layout("contiguous", n, p), i) + 1).sum() for i in range(p)]
+    mean = n * (n + 1) / 2 / p
+
+    assert max(work) <= mean * (1 + p / n)
+    assert max(contiguous) == pytest.approx(mean * (2 - 1 / p), rel=1e-2)
+
+
+def test_the_queries_are_the_last_of_the_positions():
+    problem = Attention(1, 1, 8, query_len=10, key_len=100)
+
+    assert shard(problem.queries(2), 0).tolist() == [90, 91, 92, 93, 94]
+    assert shard(problem.keys(2), 1).tolist() == list(range(50, 100))
+
+
+def test_an_unknown_layout_names_those_there_are():
+    with pytest.raises(ScheduleError, match="no layout 'zigzga': expected one of contiguous, zigzag, striped"):
+        layout("zigzga", 10, 2)
+
+
+def test_a_layout_is_indexed_not_iterated():
+    with pytest.raises(TypeError):
+        list(layout("zigzag", 10, 2))

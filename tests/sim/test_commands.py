@@ -1,0 +1,198 @@
+"""The command: quick help, one line for every error, exit statuses."""
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+import time
+
+import click
+import pytest
+
+from sim import commands
+from sim.commands import run
+
+SMALL = ["--cluster", "switch", "--gpus", "8", "--heads", "8", "--head-dim", "64", "--seq", "4K"]
+HEAVY = ("numba", "networkx", "numpy", "rich", "simpy", "mpi4py", "cupy")
+
+
+def imported(*arguments):
+    """The modules that a run of the command has imported."""
+    code = f"import sys; from sim.commands import run; run({list(arguments)!r}); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["compare", "--help"], ["simulate", "-h"], ["--version"], []])
+def test_help_imports_nothing_heavy(arguments):
+    assert imported(*arguments).isdisjoint(HEAVY)
+
+
+def test_help_names_every_subcommand(capsys):
+    assert run([]) == 0
+
+    shown = capsys.readouterr().out
+    for name in commands.SUBCOMMANDS:
+        assert f"  {name}" in shown
+        assert run([name, "--help"]) == 0
+
+
+@pytest.mark.parametrize("name, text", commands.SUBCOMMANDS.items())
+def test_a_subcommand_says_of_itself_what_the_list_says_of_it(name, text):
+    command = importlib.import_module(f"sim.commands.{name}").command
+
+    assert command.help.partition("\n")[0] == text
+
+
+def test_version_is_that_of_the_distribution(capsys):
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"ringloom {commands.version()}\n"
+
+
+BAD = [
+    (["compar"], "no command 'compar': expected one of compare, .*; nearest is compare"),
+    (["compare"], "a problem needs --model"),
+    (["compare", "--seq"], "requires an argument"),
+    (["compare", "--foo", "1"], "--foo"),
+    (["compare", *SMALL, "--algorithms", "rnig"], "no algorithm 'rnig': .*nearest is ring"),
+    (["compare", *SMALL, "--algorithms", "nowhere.py:f"], "no file 'nowhere.py'"),
+    (["compare", *SMALL, "--cluster", "swich"], "no topology 'swich': .*nearest is switch"),
+    (["compare", "--model", "lama3-8b", "--seq", "1K"], "no model 'lama3-8b': .*nearest is llama3-8b"),
+    (["compare", "--model", "{tmp}", "--seq", "1K"], "is a folder"),
+    (["compare", "--model", "{tmp}/binary.json", "--seq", "1K"], "is not JSON"),
+    (["compare", "--model", "{tmp}/none.json", "--seq", "1K"], "No such file"),
+    (["compare", "--model", "{tmp}/window.json", "--seq", "1K"], "'sliding_attention'"),
+    (["compare", *SMALL, "--mask", "causl"], "no mask 'causl': .*nearest is causal"),
+    (["compare", *SMALL, "--phase", "prefil"], "no phase 'prefil': .*nearest is prefill"),
+    (["compare", *SMALL, "--layout", "zigzga"], "no layout 'zigzga': .*nearest is zigzag"),
+    (["compare", *SMALL, "--ways", "all_gather=rnig"], "no way 'rnig' for all_gather: .*nearest is ring"),
+    (["compare", *SMALL, "--ways", "gather=ring"], "no collective 'gather'"),
+    (["compare", *SMALL, "--kernel", "FA5"], "no kernel 'FA5': .*nearest is FA"),
+    (["compare", *SMALL, "--placement", "greedy"], "no placement 'greedy': expected one of identity"),
+    (["compare", *SMALL, "--per", "modle"], "no --per 'modle': .*nearest is model"),
+    (["compare", *SMALL, "--per", "model"], "--per model needs --model"),
+    (["compare", *SMALL, "--mesh", "row=3,col=4"], r"mesh row=3,col=4 needs 12 ranks: cluster switch\(8\) has 8 GPUs"),
+    (["compare", *SMALL, "--tp", "16"], "needs 16 ranks: cluster"),
+    (["compare", *SMALL, "--dp", "2"], r"no algorithm can run: .*dp=2 does not divide batch=1 \(.*ring"),
+    (["compare", *SMALL, "--seq", "1.3K"], r"'--seq': expected a whole number, got 1.3K = 1331.2"),
+    (["compare", *SMALL, "--seq", "-1"], "'--seq': expected 1 to"),
+    (["compare", *SMALL, "--seq", "NaN"], "'--seq': expected digits"),
+    (["compare", *SMALL, "--seq", "1T"], "too large to count"),
+    (["compare", *SMALL, "--gpus", "0"], "gpus must be at least 1"),
+    (["compare", *SMALL, "--gpus", "99999999"], "gpus must be at most"),
+    (["compare", *SMALL, "--compute-error", "nan"], "--compute-error must be from 0 to below 1, got nan"),
+    (["compare", *SMALL, "--comm-error", "-0.1"], "--comm-error must be from 0 to below 1"),
+    (["compare", *SMALL, "--comm-error", "much"], "'much' is not a valid float"),
+    (["compare", *SMALL, "--trace", "{tmp}"], "is a folder"),
+    (["compare", *SMALL, "--trace", "{tmp}/none/trace.json"], "is in no folder that exists"),
+    (["compare", *SMALL, "--timeline", "{tmp}/none/timeline.json"], "is in no folder that exists"),
+    (["simulate"], "ALGORITHM"),
+    (["simulate", "rign", *SMALL], "no algorithm 'rign': .*nearest is ring"),
+    (["simulate", "tree", *SMALL], "tree cannot run: it is written for decode, not prefill"),
+    (["simulate", "usp", *SMALL, "--mesh", "ring=8"], "it runs over mesh axes ring, ulysses, not ring"),
+    (["simulate", "ulysses", *SMALL, "--cp", "7"], "does not divide the 8 query heads"),
+    (["simulate", "ring,usp", *SMALL], "takes one algorithm"),
+    (["topology"], "Missing command"),
+    (["topology", "show", "dgx_h10"], "no topology 'dgx_h10': .*nearest is dgx_h100"),
+    (["topology", "show", "--nodes", "-1"], "nodes must be at least 1"),
+    (["doctor", "now"], "unexpected extra argument"),
+]
+
+
+@pytest.mark.parametrize("arguments, message", BAD, ids=[" ".join(a[:1] + a[-2:]) for a, _ in BAD])
+def test_bad_input_is_one_line_of_ours_and_status_2(arguments, message, tmp_path, capsys):
+    (tmp_path / "binary.json").write_bytes(bytes(range(256)))
+    (tmp_path / "window.json").write_text('{"layer_types": ["sliding_attention"]}')
+
+    status = run([argument.replace("{tmp}", str(tmp_path)) for argument in arguments])
+
+    out, err = capsys.readouterr()
+    assert (status, out) == (2, "")
+    assert err.startswith("ringloom: ")
+    assert err.count("\n") == 1
+    assert err.endswith("\n")
+    assert "Traceback" not in err
+    assert re.search(message, err), err
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Make `ringloom doctor` raise what is given."""
+
+    def prepare(error):
+        @click.command("doctor")
+        def command():
+            raise error
+
+        monkeypatch.setattr("sim.commands.doctor.command", command)
+
+    importlib.import_module("sim.commands.doctor")
+    return prepare
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), RuntimeError("two\nlines"), MemoryError(), OSError(5, "no disk")])
+def test_a_mistake_of_ours_is_one_line_and_status_1(error, failing, capsys, monkeypatch):
+    monkeypatch.delenv("RINGLOOM_DEBUG", raising=False)
+    failing(error)
+
+    assert run(["doctor"]) == 1
+
+    err = capsys.readouterr().err
+    assert err.startswith(f"ringloom: {type(error).__name__}: ")
+    assert err.count("\n") == 1
+
+
+def test_the_traceback_is_there_for_those_who_ask(failing, monkeypatch):
+    monkeypatch.setenv("RINGLOOM_DEBUG", "1")
+    failing(RuntimeError("why"))
+
+    with pytest.raises(RuntimeError, match="why"):
+        run(["doctor"])
+
+
+def test_an_interrupt_ends_with_status_130_and_one_line(failing, capsys):
+    failing(KeyboardInterrupt())
+
+    assert run(["doctor"]) == 130
+    assert capsys.readouterr().err.strip() == "ringloom: interrupted"
+
+
+def test_a_reader_that_has_gone_is_no_error():
+    reader, writer = os.pipe()
+    os.close(reader)
+    code = "from sim.commands import main; import sys; sys.argv = ['ringloom', 'topology', 'list']; main()"
+
+    done = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+
+    assert done.stderr == ""
+    assert done.returncode == 1
+
+
+def test_progress_goes_to_stderr_alone_a_line_at_a_time(monkeypatch, capsys):
+    from sim.commands import progress
+
+    monkeypatch.setattr(progress, "SECONDS", 0.01)
+    with progress.progress("comparing") as report:
+        report(0.5, "ring on ring=8")
+        time.sleep(0.2)
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "ringloom: comparing: 50%, ring on ring=8\n" in err
+
+
+def test_a_run_that_is_interrupted_leaves_no_traceback(tmp_path):
+    code = (
+        "import os, signal, threading, time\n"
+        "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "import sim.commands.doctor as doctor\n"
+        "doctor.report = lambda: time.sleep(60)\n"
+        "import sys; sys.argv = ['ringloom', 'doctor']\n"
+        "from sim.commands import main; main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 130
+    assert done.stderr.strip() == "ringloom: interrupted"

@@ -1,0 +1,184 @@
+"""`ringloom compare` and `simulate`: what their answers carry, for people and for programs."""
+
+import json
+
+import pytest
+
+from algorithms.ir.timeline import Timeline
+from sim.commands import run
+
+NODE = ["--cluster", "dgx_h100", "--model", "llama3-8b", "--seq", "64K"]
+
+FIELDS = {
+    "algorithm": str,
+    "mesh": dict,
+    "layout": str,
+    "ways": dict,
+    "per": str,
+    "time_s": float,
+    "time_low_s": float,
+    "time_high_s": float,
+    "compute_s": float,
+    "exposed_communication_s": float,
+    "sent_bytes": dict,
+    "peak_bytes": dict,
+    "link_bytes": dict,
+    "flop_rate": float,
+    "mfu": float,
+    "bound_s": float,
+    "bottleneck": str,
+}
+
+
+def answer(capsys, *arguments):
+    assert run([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def shown(capsys, *arguments):
+    assert run([*arguments]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [["compare"], ["simulate", "ring"]])
+def test_the_json_answer_has_every_field_and_nothing_else_is_on_stdout(command, capsys):
+    found = answer(capsys, *command, *NODE)
+
+    assert found["schema"] == f"ringloom.{command[0]}/1"
+    assert found["ringloom"]
+    assert found["cluster"]["name"] == "dgx_h100(1)"
+    assert (found["problem"]["query_len"], found["problem"]["heads"], found["problem"]["cp"]) == (65536, 32, 8)
+    assert all(isinstance(text, str) for text in found["assumptions"])
+    assert isinstance(found["inapplicable"], list)
+    for one in found["results"]:
+        assert {name: type(one[name]) for name in FIELDS} == FIELDS
+        assert one["sent_bytes"].keys() == one["peak_bytes"].keys() == {"min", "mean", "max"}
+        assert one["time_low_s"] <= one["time_s"] <= one["time_high_s"]
+        assert one["bound_s"] <= one["time_s"]
+        assert 0 < one["mfu"] <= 1
+
+
+def test_json_results_stand_best_first_and_those_that_cannot_run_have_reasons(capsys):
+    found = answer(capsys, "compare", *NODE, "--tp", "2", "--algorithms", "ring,ulysses,tree")
+
+    times = [one["time_s"] for one in found["results"]]
+    assert times == sorted(times)
+    assert [one["algorithm"] for one in found["inapplicable"]] == ["tree"]
+    assert found["inapplicable"][0].keys() == {"algorithm", "mesh", "reason"}
+    assert found["results"][0]["mesh"]["tp"] == 2
+
+
+def test_the_number_that_a_size_stood_for_is_echoed(capsys):
+    assert "queries 65,536, keys 65,536" in shown(capsys, "compare", *NODE)
+
+
+def test_the_table_shows_the_best_of_each_algorithm_and_all_shows_every_one(capsys):
+    best = shown(capsys, "compare", *NODE, "--algorithms", "usp,ring")
+    every = shown(capsys, "compare", *NODE, "--algorithms", "usp,ring", "--all")
+
+    assert (best.count("ulysses="), best.count("ring=8 ")) == (1, 1)
+    assert every.count("ulysses=") == 8
+    assert every.count("zigzag") == 5
+
+
+def test_the_table_says_what_a_person_needs(capsys):
+    text = shown(capsys, "compare", *NODE, "--mask", "full")
+
+    for word in ("cluster", "bound", "busiest", "cannot run here:", "tree: it is written for decode", "assumptions:"):
+        assert word in text
+    assert "stated error of this model: 10% of compute, 25% of exposed communication" in text
+    assert "cannot be told apart" in text
+    assert all(len(line) <= 120 and line == line.rstrip() for line in text.splitlines())
+
+
+def test_a_wider_stated_error_makes_more_ties(capsys):
+    def ties(*errors):
+        found = answer(capsys, "compare", *NODE, *errors)["results"]
+        return sum(one["time_low_s"] <= found[0]["time_high_s"] for one in found)
+
+    assert ties("--compute-error", "0", "--comm-error", "0") < ties() <= ties("--compute-error", "0.9")
+
+
+def test_one_layer_unless_the_whole_model_is_asked_for(capsys):
+    layer, model = (answer(capsys, "simulate", "ring", *NODE, *per) for per in ([], ["--per", "model"]))
+
+    assert (layer["results"][0]["per"], model["results"][0]["per"]) == ("layer", "model")
+    assert model["results"][0]["time_s"] == pytest.approx(32 * layer["results"][0]["time_s"])
+    assert model["bound"]["seconds"] == pytest.approx(model["results"][0]["bound_s"])
+
+
+def test_latent_attention_moves_one_tensor(capsys):
+    found = answer(
+        capsys, "compare", "--cluster", "dgx_h100", "--model", "deepseek-v3", "--seq", "64K", "--algorithms", "ring"
+    )
+
+    block = 576 * 65536 // 8 * 2  # one shared head of 576, tokens, bytes
+    assert found["results"][0]["sent_bytes"]["max"] == 7 * block
+
+
+def test_decode_ranks_the_algorithms_of_decode(capsys):
+    found = answer(capsys, "compare", *NODE, "--phase", "decode", "--batch", "4")
+
+    assert {one["algorithm"] for one in found["results"]} == {"tree", "tree_packed"}
+    assert (found["problem"]["query_len"], found["problem"]["key_len"]) == (1, 65536)
+
+
+def test_the_trace_and_the_timeline_of_the_best_are_written(tmp_path, capsys):
+    trace, timeline = tmp_path / "trace.json", tmp_path / "timeline.json"
+
+    found = answer(capsys, "compare", *NODE, "--trace", str(trace), "--timeline", str(timeline))
+
+    best = found["results"][0]
+    other = json.loads(trace.read_text())["otherData"]
+    assert (other["algorithm"], other["mesh"], other["layout"]) == (best["algorithm"], best["mesh"], best["layout"])
+    assert Timeline.read(timeline).makespan == best["time_s"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["timeline.json", "trace.json"]
+
+
+def test_an_algorithm_from_a_file_is_taken_wherever_a_name_is(tmp_path, capsys):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from algorithms.ir import spmd\n"
+        "from algorithms.ring import ring_attention\n"
+        "mine = spmd('ring')(lambda me, problem: ring_attention.body(me, problem))\n"
+    )
+
+    compared = answer(capsys, "compare", *NODE, "--algorithms", f"{path}:mine,ring", "--layout", "zigzag")["results"]
+    simulated = answer(capsys, "simulate", f"{path}:mine", *NODE, "--layout", "zigzag")["results"]
+
+    assert compared[0]["time_s"] == compared[1]["time_s"] == simulated[0]["time_s"]
+
+
+def test_simulate_shows_where_time_bytes_and_memory_go(capsys):
+    text = shown(capsys, "simulate", "attention2d", *NODE)
+
+    assert "attention2d, mesh row=2,col=4, layout striped" in text
+    assert "all_gather by ring, reduce_scatter by ring" in text
+    for word in ("exposed", "times the bound", "bottleneck", "nvlink", "peak memory:", "load q", "attend"):
+        assert word in text
+
+
+def test_simulate_accounts_for_every_op_and_for_all_of_the_peak(capsys):
+    found = answer(capsys, "simulate", "ring", *NODE)
+
+    kinds = {(one["stream"], one["kind"]): one for one in found["ops"]}
+    assert {key: one["ops"] for key, one in kinds.items()} == {
+        ("compute", "attend"): 8,
+        ("ring", "permute"): 7,
+        ("compute", "merge"): 7,
+    }
+    assert kinds["ring", "permute"]["sent"] == found["results"][0]["sent_bytes"]["max"]
+    assert sum(one["nbytes"] for one in found["peak"]["live"]) == found["results"][0]["peak_bytes"]["max"]
+
+
+def test_ways_are_taken_and_echoed(capsys):
+    found = answer(capsys, "simulate", "attention2d", *NODE, "--ways", "all_gather=direct")
+
+    assert found["results"][0]["ways"] == {"all_gather": "direct", "reduce_scatter": "ring"}
+
+
+def test_fewer_ranks_than_gpus_use_the_first_ones(capsys):
+    found = answer(capsys, "simulate", "ring", *NODE, "--mesh", "ring=4")
+
+    assert (found["cluster"]["gpus"], found["cluster"]["used"]) == (8, 4)
+    assert found["results"][0]["mesh"] == {"ring": 4}

@@ -1,0 +1,63 @@
+"""`ringloom topology` and `doctor`."""
+
+import json
+import sys
+from pathlib import Path
+
+import topologies
+from sim.commands import doctor, run
+
+
+def test_every_topology_is_listed_with_what_it_is(capsys):
+    assert run(["topology", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+
+    assert [line.split()[0] for line in lines] == topologies.names()
+    assert all(len(line.split()) > 3 for line in lines)
+
+
+def test_show_tells_parts_speeds_and_sources(capsys):
+    assert run(["topology", "show", "dgx_h100", "--nodes", "2"]) == 0
+    text = capsys.readouterr().out
+
+    assert text.startswith("dgx_h100(2)\n")
+    for word in ("nodes", "links", "sources", "assumptions", "nvlink", "450 GB/s each way", "16"):
+        assert word in text
+
+
+def test_show_gives_json(capsys):
+    assert run(["topology", "show", "switch", "--gpus", "4", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+
+    assert (found["name"], found["gpus"]) == ("switch(4)", 4)
+    assert {row["section"] for row in found["rows"]} >= {"nodes", "links"}
+
+
+def test_doctor_says_where_each_package_was_loaded_from(capsys):
+    assert run(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+
+    root = Path(__file__).resolve().parents[2]
+    assert found["loaded from"] == {name: str(root / name) for name in ("algorithms", "topologies", "sim", "executor")}
+    assert sys.executable in found["versions"]["python"]
+    assert found["GPU"]["devices"]
+    assert found["MPI"].keys() == {"mpiexec", "library"}
+
+
+def test_what_is_missing_is_told_with_the_remedy():
+    told = doctor._probe("import no_such_module", "install it")
+
+    assert told == "none: ModuleNotFoundError: No module named 'no_such_module'; install it"
+
+
+def test_a_probe_that_ends_its_process_is_survived():
+    assert doctor._probe("import os; os.abort()", "") == "none: the probe ended with status -6"
+
+
+def test_doctor_knows_an_empty_cache(monkeypatch, tmp_path):
+    monkeypatch.delenv("NUMBA_DISABLE_JIT", raising=False)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert doctor._cache().startswith("empty in ")
+
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    assert doctor._cache().startswith("off")

@@ -1,0 +1,80 @@
+"""Reports: ties are marked, and tables are plain and of bounded width where there is no terminal."""
+
+import io
+from dataclasses import replace
+
+import algorithms
+from algorithms.ir import Attention
+from algorithms.ir.job import Job
+from sim import report
+from sim.compare import compare
+from sim.simulate import Site
+from topologies.basic import switch
+
+PROBLEM = Attention(8, 4, 64, 4096, 4096, mask="causal")
+FOUND = compare({"ring": algorithms.find("ring")}, PROBLEM, Job(1, 8, 1), Site(switch(8))).results[0]
+
+
+def printed(*parts):
+    file = io.StringIO()
+    with report.printing(file) as out:
+        for part in parts:
+            out.print(part)
+    return file.getvalue()
+
+
+def timed(seconds, error=0.1, **changes):
+    low, high = seconds * (1 - error), seconds * (1 + error)
+    return replace(FOUND, time_s=seconds, time_low_s=low, time_high_s=high, **changes)
+
+
+def marks(results):
+    return [line.split()[0] for line in printed(report.ranking(results, {})).splitlines()[2:]]
+
+
+def test_results_within_the_error_of_the_best_are_marked_as_a_tie():
+    assert marks([timed(1.0), timed(1.1), timed(1.2), timed(1.3)]) == ["1=", "2=", "3=", "4"]
+    assert marks([timed(1.0), timed(1.3)]) == ["1", "2"]
+    assert marks([timed(1.0)]) == ["1"]
+
+
+def test_the_best_of_each_algorithm_stands_first_and_all_are_counted():
+    results = [timed(1.0, algorithm="a"), timed(2.0, algorithm="b"), timed(3.0, algorithm="a")]
+
+    best, tried = report.best_of_each(results)
+
+    assert [(one.algorithm, one.time_s) for one in best] == [("a", 1.0), ("b", 2.0)]
+    assert tried == {"a": 2, "b": 1}
+
+
+def test_what_does_not_fit_the_memory_is_marked():
+    assert "GiB!" not in printed(report.ranking([timed(1.0)], {}))
+    assert "!" in printed(report.ranking([timed(1.0, fits=False)], {}))
+
+
+def test_a_narrow_table_leaves_columns_out_and_a_wide_one_has_all():
+    headings = [name for name, _ in report.RANKING if name]
+
+    wide = printed(report.ranking([FOUND], {"ring": 3}, 120)).splitlines()[0].split()
+    narrow = printed(report.ranking([FOUND], {"ring": 3}, 100)).splitlines()[0].split()
+
+    assert wide == headings
+    assert narrow == [name for name in headings if name not in ("+-", "busiest", "tried")]
+
+
+def test_plain_output_has_no_control_characters_and_no_blanks_at_line_ends():
+    text = printed(report.ranking([FOUND], {}))
+
+    assert "\x1b" not in text
+    assert all(line == line.rstrip() and len(line) <= report.PLAIN_WIDTH for line in text.splitlines())
+
+
+def test_a_long_text_is_indented_under_its_lead():
+    file = io.StringIO()
+    with report.printing(file) as out:
+        report.bullet(out, "  - ", "word " * 40)
+
+    first, *others = file.getvalue().splitlines()
+    assert first.startswith("  - word")
+    assert others
+    assert all(line.startswith("    word") for line in others)
