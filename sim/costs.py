@@ -59,16 +59,16 @@ class Costs:
         return replace(self, kernel=kernel)
 
     def assumptions(self) -> list[str]:
-        """Name every assumption with its value and where it comes from."""
+        """Name every number with its value and where it comes from."""
         shares = ", ".join(f"{kind} {share:.0%}" for kind, share in self.link_share.items())
         return [
-            f"attention kernel {self.kernel or 'fastest published'}: speed fitted to published figures (rms 3 %)",
             f"launches: attention {self.attend_launch / us:g} us, decode {self.decode_launch / us:g} us, other kernels "
             f"{self.glue_launch / us:g} us, communication {self.comm_launch / us:g} us (kernels queued in a stream)",
             f"memory bandwidth reached: copies {self.memory_share:.0%} (measured 2900 of 3350 GB/s on H100), "
             f"decode attention {self.decode_memory_share:.0%}",
             f"a merge op moves {self.merge_nbytes:g} bytes per element (eager passes; a fused kernel about 12)",
-            f"link bandwidth reached: {shares}; others 100 % (the collective library's own model; "
+            f"attention without a published kernel speed reaches {self.plain_share:.0%} of the peak",
+            f"link bandwidth reached: {shares}; others 100% (the collective library's own model; "
             "NICs measured 48.5 of 50 GB/s)",
             "communication does not slow the kernels it overlaps",
         ]
@@ -139,10 +139,18 @@ class Machine:
         """Seconds to reduce arriving blocks into one's own, inside the communication kernel: read 2, write 1."""
         return np.asarray(3 * nbytes / (self.memory_bandwidth * self.costs.memory_share))
 
+    def assumptions(self, problem: Attention) -> list[str]:
+        """Name what the times of a problem on these GPUs rest on: the kernel that runs, and every number."""
+        if not any(self.names):
+            return ["an idealised cluster: compute takes FLOP / flop_rate, nothing is launched, links are as given"]
+        passes = ("fwd", "bwd") if problem.phase == "train" else ("fwd",)
+        kernels = [_kernel_line(gpu, p, problem, self.costs) for gpu in sorted(set(self.names)) for p in passes]
+        return [*kernels, *self.costs.assumptions()]
+
     def best_flop_rate(self, problem: Attention, passes: str) -> Floats:
         """FLOP/s that the kernel reaches on long full tiles, per rank."""
-        best = [fitted(name, problem.head_dim, passes, problem.dtype, self.costs)[0] for name in self.names]
-        return np.asarray(self.peaks(problem.dtype) * np.array(best))
+        best = {name: fitted(name, problem.head_dim, passes, problem.dtype, self.costs)[0] for name in set(self.names)}
+        return np.asarray(self.peaks(problem.dtype) * np.array([best[name] for name in self.names]))
 
     @staticmethod
     def _on(shape: tuple[int, ...], x: Floats) -> Floats:
@@ -153,11 +161,26 @@ def fitted(gpu: str, head_dim: int, passes: str, dtype: str, costs: Costs) -> tu
     """Best share of the peak, start and edge tokens of the kernel that a GPU runs."""
     if not gpu:
         return 1.0, 0.0, 0.0
-    fit: Fit | None = None
-    if dtype not in PEAK_OF:
-        bits = HALF if ITEMSIZE[dtype] == 2 else EIGHT
-        fit = kernel_table.find(gpu, head_dim, passes, bits, costs.kernel)
+    fit = _fit(gpu, head_dim, passes, dtype, costs)
     return (costs.plain_share, 0.0, 0.0) if fit is None else (fit.best, fit.start, kernel_table.edge(fit))
+
+
+def _fit(gpu: str, head_dim: int, passes: str, dtype: str, costs: Costs) -> Fit | None:
+    if dtype in PEAK_OF:
+        return None
+    bits = HALF if ITEMSIZE[dtype] == 2 else EIGHT
+    return kernel_table.find(gpu, head_dim, passes, bits, costs.kernel)
+
+
+def _kernel_line(gpu: str, passes: str, problem: Attention, costs: Costs) -> str:
+    fit = _fit(gpu, problem.head_dim, passes, problem.dtype, costs)
+    if fit is None:
+        return f"attention {passes} on {gpu}: no published kernel speed for {problem.dtype}"
+    other = "" if (fit.gpu, fit.head_dim) == (kernel_table.chip(gpu), problem.head_dim) else ", the nearest published"
+    return (
+        f"attention {passes} on {gpu}: {fit.kernel}, fitted to its speed on {fit.gpu} at head size {fit.head_dim}"
+        f"{other} (rms 3%; {fit.source})"
+    )
 
 
 def peak(gpu: str, dtype: str) -> float | None:

@@ -76,7 +76,7 @@ def chip(gpu: str) -> str:
 
 
 def find(gpu: str, head_dim: int, passes: str, bits: str, kernel: str | None) -> Fit | None:
-    """Choose the fit for a GPU: the fastest kernel published for it, at the nearest head size.
+    """Choose the fit for a GPU: at the nearest head size, its own before its sister chip's, the fastest published.
 
     Args:
         passes: fwd or bwd. bits: HALF or EIGHT. kernel: one of KERNELS, or None for the fastest.
@@ -90,13 +90,10 @@ def find(gpu: str, head_dim: int, passes: str, bits: str, kernel: str | None) ->
         raise ValueError(
             f"no kernel {kernel!r}: expected one of {', '.join(KERNELS)}" + f"; nearest is {near[0]}" * bool(near)
         )
-    for name in (chip(gpu), _SAME_CHIP.get(chip(gpu), "")):
-        rows = [
-            f for f in FITS if f.gpu == name and passes in f.passes and f.bits == bits and kernel in (None, f.kernel)
-        ]
-        if rows:
-            near_dim = min((abs(f.head_dim - head_dim) for f in rows), default=0)
-            return max((f for f in rows if abs(f.head_dim - head_dim) == near_dim), key=lambda f: f.best)
+    names = (chip(gpu), _SAME_CHIP.get(chip(gpu), ""))
+    rows = [f for f in FITS if f.gpu in names and passes in f.passes and f.bits == bits and kernel in (None, f.kernel)]
+    if rows:
+        return min(rows, key=lambda f: (abs(f.head_dim - head_dim), f.gpu != names[0], -f.best))
     if kernel is not None:
         raise ValueError(f"no published speed of kernel {kernel} for {gpu}, {passes}, {bits}")
     return None

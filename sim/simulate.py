@@ -131,7 +131,7 @@ def _timeline(
             "layout": schedule.problem.layout,
             "ways": {kind: ways[kind] for kind in used},
             "problem": schedule.problem.describe(),
-            "assumptions": site.costs.assumptions(),
+            "assumptions": site.machine.assumptions(schedule.problem),
         },
     )
 

@@ -29,6 +29,7 @@ class Wanted:
     """What the simulator's own options said."""
 
     kernel: str | None
+    assume: str
     compute_error: float
     comm_error: float
     placement: str
@@ -40,6 +41,12 @@ class Wanted:
 
 _OPTIONS = (
     click.option("--kernel", metavar="NAME", help="Attention kernel.  [default: the fastest published for the GPU]"),
+    click.option(
+        "--assume",
+        default="",
+        metavar="NAME=NUMBER,...",
+        help="Change assumptions, such as merge_nbytes=12,nvlink=0.9.",
+    ),
     click.option("--compute-error", type=float, default=0.10, show_default=True, help="Stated error of compute time."),
     click.option(
         "--comm-error",
@@ -104,7 +111,7 @@ class Setup:
         """Every number that no source is cited for, of the graph and of the cost model."""
         return [
             *self.site.graph.graph.get("assumptions", ()),
-            *self.site.costs.assumptions(),
+            *self.site.machine.assumptions(self.problem),
             self.errors.assumption(),
         ]
 
@@ -125,6 +132,7 @@ def set_up(asked: Asked, wanted: Wanted, cluster: str, nodes: int | None, gpus: 
     problem, model = problem_from(asked), model_from(asked)
 
     from algorithms.ways import parse
+    from sim.assume import assume
     from sim.costs import Costs
     from sim.kernel_table import KERNELS
     from sim.result import Errors
@@ -137,7 +145,8 @@ def set_up(asked: Asked, wanted: Wanted, cluster: str, nodes: int | None, gpus: 
     ways = parse(asked.ways)
     graph, used = build(cluster, nodes, gpus)
     job = job_from(asked, used, f"cluster {graph.graph['name']} has {used} GPUs")
-    site = Site(graph, Costs.default().with_kernel(wanted.kernel), range(job.size))
+    costs = assume(Costs.default().with_kernel(wanted.kernel), wanted.assume)
+    site = Site(graph, costs, range(job.size))
     return Setup(model, problem, job, site, ways, errors, wanted.per)
 
 

@@ -116,3 +116,12 @@ def test_the_bound_names_what_binds():
 
 def test_alike_gpus_are_one_number():
     assert np.ndim(Site(dgx_h100(4)).machine.flop_rate) == 0
+
+
+def test_the_kernel_that_runs_is_named():
+    def named(head_dim):
+        return Site(hgx_h200(1)).machine.assumptions(Attention(8, 8, head_dim, 1024, 1024))[0]
+
+    assert "cuDNN, fitted to its speed on H200 at head size 128 (rms" in named(128)
+    assert "FA3, fitted to its speed on H100 at head size 64, the nearest published (rms" in named(64)
+    assert len(Site(switch(2)).machine.assumptions(Attention(8, 8, 64, 1024, 1024))) == 1
