@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import NamedTuple
 
 from algorithms.ir import Attention, Inapplicable, Mesh, Program, Schedule, ScheduleError
@@ -17,6 +18,7 @@ from sim.simulate import Site, simulate
 
 Programs = Mapping[str, Mapping[str, Program]]  # by algorithm, then by phase
 Progress = Callable[[float, str], None]  # share done, what is being done
+LIBRARY_WAYS = {"all_reduce": ("ring", "doubling")}  # long messages take the ring, short ones a tree's few steps
 
 
 class Refusal(NamedTuple):
@@ -171,11 +173,29 @@ def _once(refused: list[Refusal]) -> list[Refusal]:
 
 
 def run(
-    candidate: Candidate, site: Site, ways: Mapping[str, str] | None = None, record: str = "auto"
+    candidate: Candidate,
+    site: Site,
+    ways: Mapping[str, str] | None = None,
+    record: str = "auto",
+    progress: Callable[[float, float], None] | None = None,
 ) -> tuple[Schedule, Timeline]:
-    """Trace and simulate one candidate."""
+    """Trace and simulate one candidate, in the fastest of the ways that a collective library chooses from."""
     schedule = candidate.schedule()
-    return schedule, simulate(schedule, site, ways=ways, record=record)
+    return schedule, min(
+        (
+            simulate(schedule, site, ways=chosen, record=record, progress=progress)
+            for chosen in choices(schedule, ways or {})
+        ),
+        key=lambda timeline: timeline.makespan,
+    )
+
+
+def choices(schedule: Schedule, asked: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The ways to try: those asked for, and for other collectives every one that libraries choose from by size."""
+    used = {op.kind for op in schedule.ops}
+    free = [kind for kind in LIBRARY_WAYS if kind in used and kind not in asked]
+    for picked in product(*(LIBRARY_WAYS[kind] for kind in free)):
+        yield {**asked, **dict(zip(free, picked, strict=True))}
 
 
 def _distinct(ranked: list[tuple[Candidate, Result]]) -> Iterator[tuple[Candidate, Result]]:

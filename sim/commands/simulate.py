@@ -50,15 +50,14 @@ def command(
     candidate = choose(programs, setup, asked.layout)
 
     from sim.bound import bound
+    from sim.compare import run
     from sim.result import result
-    from sim.simulate import simulate
 
-    schedule = candidate.schedule()
     with progress("simulating") as report:
-        timeline = simulate(
-            schedule,
+        schedule, timeline = run(
+            candidate,
             setup.site,
-            ways=setup.ways,
+            setup.ways,
             record="full" if wanted.trace else "auto",
             progress=lambda share, seconds: report(share, f"{seconds * 1e3:.3g} ms simulated"),
         )

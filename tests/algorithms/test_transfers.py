@@ -106,6 +106,19 @@ def test_ulysses_sends_all_but_a_pth_of_the_heads_there_and_back(p, copies, way,
     assert sent(schedule, all_to_all=way) == hops(way, p) * whole // p
 
 
+@pytest.mark.parametrize("way", ["direct", "pairwise"])
+def test_each_rank_of_ulysses_sends_its_own_rows_there_and_the_others_rows_back(way):
+    # 10 queries and keys, contiguous over 4 ranks: 2, 3, 2, 3. There: 3/4 of the heads of one's own rows. Back: one's
+    # quarter of the heads of everyone else's rows.
+    schedule = algorithms.find("ulysses")["prefill"](problem(10, 10, layout="contiguous"), Mesh(ulysses=4))
+    there, back = (op for op in schedule.ops if op.kind == "all_to_all")
+    rows = [2, 3, 2, 3]
+
+    row = queries(1) + keys_and_values(1, 4)
+    assert sent_bytes(there, schedule.mesh, {"all_to_all": way}).tolist() == [3 * n * row // 4 for n in rows]
+    assert sent_bytes(back, schedule.mesh, {"all_to_all": way}).tolist() == [(10 - n) * state(1) // 4 for n in rows]
+
+
 @every_length
 @pytest.mark.parametrize("way", ways.names("all_to_all"))
 @pytest.mark.parametrize("r, u, copies", [(1, 1, 1), (3, 1, 1), (1, 4, 2), (2, 2, 1), (3, 4, 2), (2, 6, 3)])
@@ -139,6 +152,13 @@ def test_attention2d_swaps_keys_with_the_transposed_place_unless_it_is_its_own(R
     kept = gcd(R - 1, C - 1) + 1 if R > 1 and C > 1 else R * C
 
     assert sent(schedule, "permute") == keys_and_values(11) * (R * C - kept)
+
+
+@pytest.mark.parametrize("R, C", [(1, 1), (1, 4), (4, 1)])
+def test_a_grid_of_one_row_or_column_swaps_nothing(R, C):
+    schedule = algorithms.find("attention2d")["prefill"](problem(37, 41), Mesh(row=R, col=C))
+
+    assert "permute" not in {op.kind for op in schedule.ops}
 
 
 def test_the_fixed_points_of_the_transpose_send_nothing():

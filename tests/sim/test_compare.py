@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 
 import algorithms
-from algorithms.ir import Attention, ScheduleError
+from algorithms.ir import Attention, Mesh, ScheduleError
 from algorithms.ir.job import Job, share_out
-from sim.compare import candidates, compare, factorisations, layouts
+from sim.compare import Candidate, candidates, compare, factorisations, layouts, run
 from sim.result import Errors
 from sim.simulate import Site
 from topologies.basic import switch
+from topologies.dgx import dgx_h100
 from topologies.units import GB
 
 PROBLEM = Attention(8, 4, 64, 4096, 4096, mask="causal")
@@ -209,3 +210,23 @@ def test_an_algorithm_from_a_file_that_forgets_keys_is_refused_by_its_law(tmp_pa
 def test_an_algorithm_from_a_file_that_crashes_is_named(tmp_path):
     with pytest.raises(ScheduleError, match=r"crashes on cp=8, .*: ZeroDivisionError"):
         compare(mine(tmp_path, "crashes"), PROBLEM, Job(1, 8, 1), site())
+
+
+def test_short_all_reduces_take_few_steps_and_long_ones_the_ring():
+    # decode of one token: 2 * 63 hops against 6; one of 64K tokens at once: bytes decide
+    def ways(tokens):
+        problem = Attention(32, 8, 128, tokens, 1 << 17, phase="decode")
+        candidate = Candidate("tree", algorithms.find("tree")["decode"], Mesh(cp=8), problem)
+        return run(candidate, Site(dgx_h100(1)))[1].about["ways"]
+
+    assert ways(1) == {"all_reduce": "doubling"}
+    assert ways(1 << 16) == {"all_reduce": "ring"}
+
+
+def test_a_way_that_was_asked_for_is_taken():
+    problem = Attention(32, 8, 128, 1, 1 << 17, phase="decode")
+    candidate = Candidate("tree", algorithms.find("tree")["decode"], Mesh(cp=8), problem)
+
+    _, timeline = run(candidate, Site(dgx_h100(1)), {"all_reduce": "direct"})
+
+    assert timeline.about["ways"] == {"all_reduce": "direct"}
