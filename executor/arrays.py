@@ -20,6 +20,7 @@ Array = NDArray[Any]
 Arrays = Mapping[str, Array]
 
 RUNNABLE = ("float64", "float32", "float16")
+MOST_SCORES = 2**38
 BY_KEY = ("dk", "dv")  # results whose rows are keys; those of all others are queries
 
 
@@ -35,17 +36,19 @@ def check_dtypes(problem: Attention) -> None:
 
 
 def check_size(problem: Attention) -> None:
-    """Refuse inputs that would not leave room for running them.
+    """Refuse a problem too large to run here, or to compute densely beside it.
 
     Raises:
-        BadInput: they take more than a quarter of this machine's memory.
+        BadInput: inputs of more than a quarter of the memory, or more scores than a reference takes in an hour.
     """
     needed = sum(prod(shape) * np.dtype(dtype).itemsize for shape, dtype in input_types(problem).values())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**34
     if needed > memory // 4:
-        raise BadInput(
-            f"inputs of {needed / 2**30:.3g} GiB are too large to run here: memory is {memory / 2**30:.3g} GiB"
-        )
+        have = f"memory is {memory / 2**30:.3g} GiB"
+        raise BadInput(f"inputs of {needed / 2**30:.3g} GiB are too large to run here: {have}")
+    scores = problem.batch * problem.heads * problem.query_len * problem.key_len
+    if scores > MOST_SCORES:
+        raise BadInput(f"{scores:.3g} scores are too many to compute densely as a reference: at most {MOST_SCORES:.3g}")
 
 
 def input_types(problem: Attention) -> dict[str, tuple[tuple[int, int, int], str]]:

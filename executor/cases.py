@@ -16,6 +16,7 @@ from algorithms.ir import Attention, Mesh, Program, ScheduleError
 from algorithms.ir.job import Job, share_out
 from algorithms.ir.layout import LAYOUTS
 from algorithms.ir.mask import MASKS
+from algorithms.ir.problem import PHASES
 from executor.errors import BadInput
 
 HEAD_DIM, OTHER_DIM = 8, 5
@@ -25,6 +26,7 @@ HEAD_DIM, OTHER_DIM = 8, 5
 class Asked:
     """What the user said to check; None and () where nothing was said."""
 
+    phases: Sequence[str] = PHASES
     masks: Sequence[str] = MASKS
     layouts: Sequence[str] = LAYOUTS
     heads: int | None = None
@@ -84,7 +86,9 @@ def cases(
     found: list[Case] = []
     inapplicable: list[tuple[str, str]] = []
     for name, programs in algorithms.items():
-        for program in programs.values():
+        if not programs.keys() & set(asked.phases):
+            inapplicable.append((name, f"is written for {', '.join(programs)}, not {', '.join(asked.phases)}"))
+        for program in (p for phase, p in programs.items() if phase in asked.phases):
             fitting = list(meshes(program, job))
             if not fitting:
                 needs = ", ".join(program.axes)
@@ -114,7 +118,7 @@ def factorisations(n: int, axes: int) -> Iterator[tuple[int, ...]]:
 
 
 def problems(program: Program, asked: Asked, job: Job, layout: str) -> tuple[Attention, ...]:
-    """The problems of one layout: masks x heads x lengths.
+    """The problems of one layout: masks x heads; and GQA and latent attention at unusual lengths.
 
     Raises:
         BadInput: one of them cannot be.
@@ -122,9 +126,10 @@ def problems(program: Program, asked: Asked, job: Job, layout: str) -> tuple[Att
     dtypes = {"dtype": asked.dtype, "state_dtype": asked.state_dtype or state_of(asked.dtype)}
     common: dict[str, Any] = dtypes | {"grad_dtype": dtypes["state_dtype"], "phase": program.phase, "layout": layout}
     common["batch"] = asked.batch or job.dp
-    combined = itertools.product(asked.masks, heads(asked, job), lengths(program.phase, asked, job.cp))
+    shapes, (usual, *special) = heads(asked, job), lengths(program.phase, asked, job.cp)
+    sizes = [h | usual for h in shapes] + [h | n for h in shapes[1::2] or shapes for n in special]
     try:
-        return tuple(Attention(mask=m, **h, **n, **common) for m, h, n in combined)
+        return tuple(Attention(mask=mask, **size, **common) for mask, size in itertools.product(asked.masks, sizes))
     except ScheduleError as error:
         raise BadInput(str(error)) from None
 
@@ -161,7 +166,7 @@ def _shape(heads: int, kv_heads: int, head_dim: int, head_dim_v: int, shared_kv:
 
 
 def lengths(phase: str, asked: Asked, cp: int) -> list[dict[str, int]]:
-    """Query and key lengths: as said, or uneven, fewer than ranks, and with cached tokens."""
+    """Query and key lengths: as said, or uneven, then fewer than ranks, and with cached tokens."""
     uneven, few = 4 * cp + 3, max(1, cp - 1)
     if asked.given is not None:
         pairs = [asked.given]

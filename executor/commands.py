@@ -29,13 +29,14 @@ def _count(name: str, help_text: str, default: str | None = None, minimum: int =
     )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
 def cli() -> None:
     """Run distributed attention for real: one rank a process under mpiexec, or all ranks in one process."""
 
 
 @cli.command()
 @click.argument("names", nargs=-1, required=True, metavar="all|NAME|FILE.py:NAME...")
+@click.option("--phase", default="all", show_default=True, metavar="PHASE", help="prefill, train, decode or all.")
 @click.option("--mask", default="both", show_default=True, metavar="MASK", help="causal, full or both.")
 @click.option("--layout", default="all", show_default=True, metavar="LAYOUT", help="How tokens are dealt to ranks.")
 @click.option("--mesh", metavar="AXIS=N,...", help="The mesh, slowest axis first.  [default: all that use all ranks]")

@@ -162,7 +162,11 @@ class Peers:
 
 
 def timeline(schedule: Schedule, run: Run, comm: MPI.Comm, about: Mapping[str, Any]) -> Timeline | None:
-    """Gather the ranks' runs to rank 0 as one timeline; None on the others."""
+    """Gather the ranks' runs to rank 0 as one timeline; None on the others.
+
+    Args:
+        about: what the run echoes besides the schedule's own.
+    """
     runs = comm.gather((run.start, run.end, run.sent), root=0)
     if runs is None:
         return None
@@ -177,5 +181,12 @@ def timeline(schedule: Schedule, run: Run, comm: MPI.Comm, about: Mapping[str, A
         busy=(end - start)[compute].sum(0),
         peak=peak_bytes(schedule),
         makespan=float(end.max(initial=0.0)),
-        about={"mesh": str(schedule.mesh), "problem": schedule.problem.describe(), **about},
+        about={
+            "algorithm": schedule.name,
+            "mesh": dict(schedule.mesh.axes),
+            "ranks": schedule.mesh.size,
+            "layout": schedule.problem.layout,
+            "problem": schedule.problem.describe(),
+            **about,
+        },
     )

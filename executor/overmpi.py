@@ -35,8 +35,8 @@ class Everyone:
         timed = self.timeline is not None
         run = mpi.run(schedule, arrays, self.comm, self.kernel, self.ways, self.streams, together=timed)
         if self.timeline is not None:
-            ways = "native" if self.ways is None else dict(self.ways)
-            measured = mpi.timeline(schedule, run, self.comm, {"ways": ways, "kernel": self.kernel})
+            about = {"ways": "native" if self.ways is None else dict(self.ways), "kernel": self.kernel}
+            measured = mpi.timeline(schedule, run, self.comm, about)
             if measured is not None:
                 measured.write(self.timeline)
         return run

@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from algorithms import unknown
 from algorithms.ir.layout import LAYOUTS, layout
 from algorithms.ir.mask import MASKS, check_mask
+from algorithms.ir.problem import PHASES
 from algorithms.options import DTYPES, algorithms_from
 from algorithms.ways import parse
 from executor import launch
@@ -66,7 +68,6 @@ def _run(
 
         run = Everyone(comm, kernel, ways, timeline)
         _warm_one_a_host(comm, kernel, todo)
-    report.begin()
     for row in prove(todo, known, run):
         report.add(row)
     if not report.rows:
@@ -90,11 +91,14 @@ def _warm_one_a_host(comm: MPI.Comm, kernel: str, todo: Sequence[Case]) -> None:
 
 def _asked(options: Options) -> Asked:
     mask, dealt = options["mask"], options["layout"]
+    phases = PHASES if options["phase"] == "all" else (options["phase"],)
+    if phases[0] not in PHASES:
+        raise BadInput(unknown("phase", phases[0], PHASES, other="all"))
     masks = MASKS if mask == "both" else (_read(lambda: check_mask(mask)),)
     layouts = LAYOUTS if dealt == "all" else (_read(lambda: layout(dealt, 1, 1)).kind,)
     dtypes = {name: DTYPES.get(options[name], options[name]) for name in ("dtype", "state_dtype")}
     sizes: dict[str, Any] = {name: options[name] for name in (*_SIZES, "tp", "dp", "mesh")}
-    return Asked(masks, layouts, **sizes | dtypes)
+    return Asked(phases, masks, layouts, **sizes | dtypes)
 
 
 def _ways(options: Options) -> Mapping[str, str] | None:
@@ -113,7 +117,9 @@ def _timeline(options: Options, todo: Sequence[Case], comm: MPI.Comm | None) -> 
     if comm is None:
         raise BadInput("--timeline needs ranks that run at once: use mpiexec in place of --local")
     if count != 1:
-        raise BadInput(f"--timeline is of one case, these are {count}: say --mesh, --mask, --layout, --heads and --seq")
+        raise BadInput(
+            f"--timeline is of one case, these are {count}: say --phase, --mesh, --mask, --layout, --heads and --seq"
+        )
     if not os.access(path.parent, os.W_OK) or path.is_dir():
         raise BadInput(f"--timeline {path} cannot be written")
     return path

@@ -42,17 +42,15 @@ class Report:
     silent: bool = False
     rows: list[Row] = field(default_factory=list)
 
-    def begin(self) -> None:
-        """Say who runs, and head the table."""
-        self._print(str(self.setting))
-        self._print(self._line("algorithm", "mesh", "layout", "cases", "error/bound", ""))
-
     def add(self, row: Row) -> None:
-        """Take a row in, and print it."""
+        """Take a row in, and print it; before the first, who runs."""
         for reason in sorted(row.skipped):
             self.inapplicable[f"{row.case.algorithm} on {row.case.mesh}", reason] = None
         if not row.cases:
             return
+        if not self.rows:
+            self._print(str(self.setting))
+            self._print(self._line("algorithm", "mesh", "layout", "cases", "error/bound", ""))
         self.rows.append(row)
         verdict = "ok" if row.exact else "FAIL"
         self._print(
@@ -71,7 +69,8 @@ class Report:
         for name, reason in self.inapplicable:
             self._print(f"  {name}: {reason}")
         count = sum(row.cases for row in self.rows)
-        self._print(f"FAIL: {wrong} of {len(self.rows)} lines" if wrong else f"{count} cases, all within their bounds")
+        exact = f"{count} cases, all within their bounds" if count > 1 else "1 case, within its bounds"
+        self._print(f"FAIL: {wrong} of {len(self.rows)} lines" if wrong else exact)
         return 1 if wrong else 0
 
     def _print(self, line: str) -> None:

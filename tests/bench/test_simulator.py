@@ -1,0 +1,53 @@
+"""How long tracing and simulating take: `make bench`. Results are kept in docs/performance.md."""
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from algorithms import find
+from algorithms.ir import Attention, Mesh
+from sim.simulate import Site, simulate
+from topologies.dgx import dgx_h100
+
+pytestmark = pytest.mark.benchmark
+
+
+def problem(ranks, mask, layout):
+    return Attention(32, 8, 128, 16384 * ranks, 16384 * ranks, mask=mask, layout=layout)
+
+
+@pytest.mark.parametrize("ranks", [1024, 16384])
+def test_trace_a_zigzag_ring(benchmark, ranks):
+    program = find("ring")["prefill"]
+    schedule = benchmark.pedantic(program, (problem(ranks, "causal", "zigzag"), Mesh(ring=ranks)), rounds=3)
+    assert len(schedule.ops) == 3 * ranks + 1
+
+
+@pytest.mark.parametrize("mask, layout", [("full", "contiguous"), ("causal", "zigzag")])
+def test_simulate_a_ring_of_1024(benchmark, mask, layout):
+    site = Site(dgx_h100(128))
+    schedule = find("ring")["prefill"](problem(1024, mask, layout), Mesh(ring=1024))
+    timeline = benchmark.pedantic(simulate, (schedule, site), rounds=3, warmup_rounds=1)
+    benchmark.extra_info["peak_rss_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    assert timeline.ranks == 1024
+
+
+@pytest.mark.parametrize("name, axes", [("attention2d", {"row": 32, "col": 32}), ("all_gather_kv", {"cp": 1024})])
+def test_simulate_other_algorithms_on_1024(benchmark, name, axes):
+    site = Site(dgx_h100(128))
+    schedule = find(name)["prefill"](problem(1024, "causal", "striped"), Mesh(**axes))
+    benchmark.pedantic(simulate, (schedule, site), rounds=3, warmup_rounds=1)
+
+
+def test_the_main_job(benchmark):
+    command = [Path(sys.executable).parent / "ringloom", "compare", "--cluster", "dgx_h100", "--nodes", "8"]
+    command += ["--model", "llama3-70b", "--seq", "1M", "--mask", "causal", "--json"]
+    benchmark.pedantic(subprocess.run, (command,), {"check": True, "capture_output": True}, rounds=3, warmup_rounds=1)
+
+
+def test_help(benchmark):
+    command = [Path(sys.executable).parent / "ringloom", "--help"]
+    benchmark.pedantic(subprocess.run, (command,), {"check": True, "capture_output": True}, rounds=5, warmup_rounds=1)
