@@ -33,17 +33,21 @@ def names() -> list[str]:
     return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.ispkg and m.name not in NOT_ALGORITHMS)
 
 
-def unknown(what: str, name: str, known: Iterable[str], *, also: Iterable[str] = (), other: str = "") -> str:
+def unknown(
+    what: str, name: str, known: Iterable[str], *, use: str = "", also: Iterable[str] = (), other: str = ""
+) -> str:
     """Say in one line that there is no such name, which there are, and which is nearest.
 
     Args:
-        also: names that are accepted too, but not listed. other: what may be written in place of a name.
+        use: what the name is for. also: names that are accepted too, but not listed.
+        other: what may be written in place of a name.
     """
     known = list(known)
-    near = difflib.get_close_matches(name, [*known, *also], n=1, cutoff=0.4)
+    near = difflib.get_close_matches(name, [*known, *also], n=1, cutoff=0.5)
     shown = name if len(name) <= 60 else name[:57] + "..."
+    wanted = f"{shown!r} for {use}" if use else repr(shown)
     hint = f"; nearest is {near[0]}" if near else ""
-    return f"no {what} {shown!r}: expected one of {', '.join(known)}{f', or {other}' if other else ''}{hint}"
+    return f"no {what} {wanted}: expected one of {', '.join(known)}{f', or {other}' if other else ''}{hint}"
 
 
 def find(name: str) -> dict[str, Program]:
@@ -52,14 +56,14 @@ def find(name: str) -> dict[str, Program]:
     Args:
         name: a name, an alias frameworks use, or FILE.py:NAME for somebody else's.
     Raises:
-        LookupError: no such algorithm, with the nearest name; or a file that has none, or fails to load.
+        ValueError: no such algorithm, with the nearest name; or a file that has none, or fails to load.
     """
     path, colon, function = name.rpartition(":")
     if colon and path.endswith(".py"):
         return _from_file(path, function)
     known = ALIASES.get(name, name)
     if known not in names():
-        raise LookupError(unknown("algorithm", name, names(), also=ALIASES, other="FILE.py:NAME"))
+        raise ValueError(unknown("algorithm", name, names(), also=ALIASES, other="FILE.py:NAME"))
     return _programs(importlib.import_module(f"algorithms.{known}"))
 
 
@@ -75,21 +79,21 @@ def _from_file(path: str, function: str) -> dict[str, Program]:
 
     file = Path(path).resolve()
     if not file.is_file():
-        raise LookupError(f"no file {path!r} to load algorithm {function!r} from")
+        raise ValueError(f"no file {path!r} to load algorithm {function!r} from")
     name = f"{file.stem}_{hashlib.sha1(str(file).encode()).hexdigest()[:8]}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, file)
         if spec is None or spec.loader is None:
-            raise LookupError(f"{path} is no Python file")
+            raise ValueError(f"{path} is no Python file")
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:
             del sys.modules[name]
-            raise LookupError(f"{path} does not load: {type(error).__name__}: {error}") from error
+            raise ValueError(f"{path} does not load: {type(error).__name__}: {error}") from error
     program = getattr(sys.modules[name], function, None)
     if not isinstance(program, Program):
         have = [k for k, v in vars(sys.modules[name]).items() if isinstance(v, Program)]
-        raise LookupError(f"{path} has no @spmd function {function!r}: it has {', '.join(have) or 'none'}")
+        raise ValueError(f"{path} has no @spmd function {function!r}: it has {', '.join(have) or 'none'}")
     return {program.phase: program}

@@ -89,14 +89,14 @@ def find(name: str) -> Model:
     """Return a model by name, or as its config.json says.
 
     Raises:
-        LookupError: no model of that name, with the nearest.
-        ValueError: the file is no config of a model with full attention throughout.
+        ValueError: no model of that name, with the nearest; or the file is no config of a model with full attention
+            throughout.
     """
     if name in MODELS:
         return MODELS[name]
     if name.endswith(".json") or "/" in name or Path(name).exists():
         return read(name)
-    raise LookupError(unknown("model", name, names(), other="a config.json"))
+    raise ValueError(unknown("model", name, names(), other="a config.json"))
 
 
 def read(path: str | Path) -> Model:

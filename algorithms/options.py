@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -33,9 +33,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def parse_count(text: str, minimum: int = 1) -> int:
-    """Read a count in which K, M, G and T are powers of two, by the rule of `topologies.units.parse_count`.
-
-    The rule stands twice because the two packages import nothing of each other; a test holds both to it.
+    """Read a count of tokens or heads in which K, M, G and T are powers of two: 1048576, 1M, 1.5K.
 
     Raises:
         ValueError: not a count, no whole number, below minimum or above 2**60.
@@ -131,18 +129,26 @@ _OPTIONS = (
 )
 
 
+def as_record(name: str, record: type[Any], options: Sequence[Callable[[Any], Any]]) -> Callable[[_Command], _Command]:
+    """Return a decorator that gives a click command these options as one argument, a record of their values."""
+
+    def decorate(command: _Command) -> _Command:
+        @functools.wraps(command)
+        def with_record(*args: Any, **given: Any) -> Any:
+            made = record(**{field.name: given.pop(field.name) for field in fields(record)})
+            return command(*args, **{name: made}, **given)
+
+        decorated: Any = with_record
+        for option in reversed(options):
+            decorated = option(decorated)
+        return cast(_Command, decorated)
+
+    return decorate
+
+
 def problem_options(command: _Command) -> _Command:
     """Give a click command the problem's options, as one argument `asked`."""
-
-    @functools.wraps(command)
-    def with_asked(*args: Any, **options: Any) -> Any:
-        asked = Asked(**{field.name: options.pop(field.name) for field in fields(Asked)})
-        return command(*args, asked=asked, **options)
-
-    decorated: Any = with_asked
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return as_record("asked", Asked, _OPTIONS)(command)
 
 
 def algorithms_option(command: _Command) -> _Command:
@@ -156,8 +162,7 @@ def algorithms_from(text: str) -> dict[str, dict[str, Program]]:
     """Return the programs, by phase, of each algorithm named, by the name to print.
 
     Raises:
-        LookupError: no such algorithm.
-        ValueError: none is named.
+        ValueError: no such algorithm, or none is named.
     """
     named = [name for part in text.split(",") if (name := part.strip())]
     if not named:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -14,12 +12,11 @@ from algorithms.ir import Attention, Inapplicable, Schedule, ScheduleError
 from algorithms.ir.laws import check as check_laws
 from executor import local
 from executor.arrays import Arrays, check_dtypes, check_inputs, check_size, random_inputs
-from executor.cases import Asked, Case
+from executor.cases import Case
 from executor.errors import BadInput
-from executor.exact import Reference, Verdict, judge, reference
+from executor.exact import Parts, Reference, Verdict, judge, reference
 from executor.interpret import kernel_called
 
-Parts = Mapping[str, Sequence[Any]]
 Work = Sequence[tuple[Schedule, Arrays]]
 Runner = Callable[[Work], Sequence[Parts] | None]  # None where the results are not
 
@@ -50,7 +47,8 @@ class Row:
         """Count one case in."""
         self.cases += 1
         if verdict.share > self.share:
-            self.share, self.worst = verdict.share, f"{verdict.result} of {described(schedule.problem)}"
+            self.share = verdict.share
+            self.worst = f"{verdict.result or 'result'} of {described(schedule.problem)}"
             self.fault = verdict.fault or ("" if verdict.share <= 1 else broken_law(schedule))
 
 
@@ -93,8 +91,8 @@ def prove(cases: Sequence[Case], known: Known, run: Runner) -> Iterator[Row]:
         work = [(schedule, known.inputs(schedule.problem)) for schedule in schedules(case, row.skipped)]
         results = run(work)
         for k, (schedule, _) in enumerate(work):
-            exact = Verdict(0.0, "")
-            row.take(schedule, judge(schedule, results[k], known.reference(schedule.problem)) if results else exact)
+            elsewhere = Verdict(0.0, "")
+            row.take(schedule, judge(schedule, results[k], known.reference(schedule.problem)) if results else elsewhere)
         yield row
 
 
@@ -140,45 +138,6 @@ def warm(kernel: str, problem: Attention) -> None:
     _, lse = chosen.attend(q, k, k, at, at, problem.mask, 1.0)
     if problem.phase == "train":
         chosen.attend_backward(q, k, k, q, lse, lse, at, at, problem.mask, 1.0)
-
-
-def read_inputs(path: str, asked: Asked) -> tuple[dict[str, Any], Asked]:
-    """Read q, k, v and do (N, batch * heads, D) from a .npz file, and ask for the problem they pose.
-
-    Raises:
-        BadInput: no such file, no arrays in it, of no shape or dtype that can be run.
-    """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
-        raise BadInput(f"inputs {path} cannot be read as .npz: {error}") from None
-    for name, array in arrays.items():
-        if name in ("q", "k", "v", "do") and (array.ndim != 3 or not array.size):
-            raise BadInput(f"inputs {path}: {name} must be (tokens, batch * heads, width), got shape {array.shape}")
-    if missing := {"q", "k"} - arrays.keys():
-        raise BadInput(f"inputs {path}: no array {', '.join(sorted(missing))}: expected q, k, v, and do to train")
-    return arrays, _posed(path, arrays, asked)
-
-
-def _posed(path: str, arrays: Mapping[str, Any], asked: Asked) -> Asked:
-    q, k, batch = arrays["q"], arrays["k"], asked.batch or 1
-    if asked.shape_said or asked.length_said:
-        raise BadInput(f"inputs {path} say the sizes: leave out --seq, --heads and the like")
-    if "v" not in arrays:
-        raise BadInput(f"inputs {path}: no array v: expected q, k, v, and do to train")
-    for name in ("q", "k"):
-        if arrays[name].shape[1] % batch:
-            raise BadInput(f"inputs {path}: batch {batch} does not divide the {arrays[name].shape[1]} heads of {name}")
-    return replace(
-        asked,
-        heads=q.shape[1] // batch,
-        kv_heads=k.shape[1] // batch,
-        head_dim=q.shape[2],
-        head_dim_v=arrays["v"].shape[2],
-        given=(q.shape[0], k.shape[0]),
-        dtype=q.dtype.name,
-    )
 
 
 def refuse_unrunnable(cases: Sequence[Case], known: Known) -> None:

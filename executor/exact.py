@@ -15,6 +15,8 @@ from executor.exactness import backward_bounds, error, forward_bounds, worst_rat
 from executor.kernels.dense import dense, dense_backward
 from executor.kernels.shapes import COMPUTED_IN
 
+Parts = Mapping[str, Sequence[Any]]  # each result's arrays, by rank
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -73,18 +75,27 @@ def named(gradients: Sequence[Array], problem: Attention) -> dict[str, Array]:
     return {"dq": dq, "dk": dk, "dv": dv}
 
 
-def judge(schedule: Schedule, parts: Mapping[str, Sequence[Any]], known: Reference) -> Verdict:
+def judge(schedule: Schedule, parts: Parts, known: Reference) -> Verdict:
     """Compare all ranks' results with the reference, and name the worst of them."""
-    worst = Verdict(0.0, "")
-    for name in known.expected.keys() - {"lse"} - parts.keys():
-        return Verdict(float("inf"), name, f"there is no result {name}")
+    missing, unknown = known.expected.keys() - {"lse"} - parts.keys(), parts.keys() - known.expected.keys()
+    for name in sorted(missing | unknown):
+        fault = "there is no such result" if name in missing else "nothing is known of such a result"
+        return Verdict(float("inf"), name, fault)
+    try:
+        name, share = max(shares(schedule, parts, known).items(), key=lambda item: item[1])
+    except WrongResult as fault:
+        return Verdict(float("inf"), "", str(fault))
+    return Verdict(share, name)
+
+
+def shares(schedule: Schedule, parts: Parts, known: Reference) -> dict[str, float]:
+    """The greatest error of each result, as a share of its bound.
+
+    Raises:
+        WrongResult: ranks that should hold the same differ.
+    """
+    found = {}
     for name, ranks in parts.items():
-        if name not in known.expected:
-            return Verdict(float("inf"), name, f"result {name} is none of {', '.join(known.expected)}")
-        try:
-            whole = assemble(schedule, name, ranks).astype(np.float64)
-        except WrongResult as fault:
-            return Verdict(float("inf"), name, str(fault))
-        share = worst_ratio(error(whole, known.expected[name]), known.allowed[name])
-        worst = max(worst, Verdict(share, name), key=lambda v: v.share)
-    return worst
+        whole = assemble(schedule, name, ranks).astype(np.float64)
+        found[name] = worst_ratio(error(whole, known.expected[name]), known.allowed[name])
+    return found

@@ -48,13 +48,19 @@ def prepare() -> None:
     """Set what numpy and MPI read when they start: one BLAS thread a rank, and ranks that yield when crowded."""
     for name in BLAS_THREADS:
         os.environ.setdefault(name, "1")
-    if (size := said(LOCAL_SIZES + SIZES, os.environ)) and size > cores():
+    if (size := beside_each_other(os.environ)) and size > cores():
         os.environ.setdefault("MPIR_CVAR_ENABLE_HEAVY_YIELD", "1")
 
 
 def cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def beside_each_other(environ: Mapping[str, str]) -> int | None:
+    """How many ranks share this host, if the launcher tells; Slurm writes 4 for each of 2 hosts as 4(x2)."""
+    by_slurm = environ.get("SLURM_STEP_TASKS_PER_NODE", "").partition("(")[0].partition(",")[0]
+    return said((*LOCAL_SIZES, "by_slurm"), {**environ, "by_slurm": by_slurm})
 
 
 def said(names: Sequence[str], environ: Mapping[str, str]) -> int | None:

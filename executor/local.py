@@ -60,11 +60,28 @@ def run(
     for (action, op), _, dead in lifetimes(schedule):
         if action != "wait":
             inputs = [[live.values[v.id][r] for v in op.inputs] for r in range(schedule.mesh.size)]
-            live.begin(op, ranks.outputs(op, inputs))
+            live.begin(op, checked(op, ranks.outputs(op, inputs), schedule))
         for v in dead:
             live.end(v)
     results = {name: live.values[v.id] for name, v in schedule.results.items()}
     return Run(results, ranks.sent, live.peak, live.received)
+
+
+def checked(op: Op, outputs: Sequence[Tensors], schedule: Schedule) -> Sequence[Tensors]:
+    """Return what an op wrote on each rank, sure that it is what its types say.
+
+    Raises:
+        TypeError: an array of another shape or dtype.
+    """
+    grid = schedule.mesh.grid()
+    for k, v in enumerate(op.outputs):
+        for rank, rows in enumerate(schedule.mesh.spread(v.type.rows.at(grid)).tolist()):
+            array, shape = outputs[rank][k], (rows, *v.type.width)
+            dtype = getattr(array.dtype, "name", v.type.dtype)  # only NumPy's dtypes have names
+            if array.shape != shape or dtype != v.type.dtype:
+                got = f"{dtype} {array.shape}"
+                raise TypeError(f"op {op.id} {op.kind} wrote {got} on rank {rank}, its type is {v.type.dtype} {shape}")
+    return outputs
 
 
 class Live:

@@ -16,8 +16,9 @@ from algorithms.options import DTYPES, algorithms_from
 from algorithms.ways import parse
 from executor import launch
 from executor.cases import Asked, Case, cases
-from executor.check import Known, in_one_process, prove, read_inputs, refuse_unrunnable, warm
+from executor.check import Known, in_one_process, prove, refuse_unrunnable, warm
 from executor.errors import BadInput
+from executor.inputs import read_inputs
 from executor.interpret import kernel_called
 from executor.report import Report, Setting
 

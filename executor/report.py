@@ -20,7 +20,7 @@ class Setting:
 
     ranks: int
     hosts: Sequence[str]
-    library: str
+    mpi: str
     kernel: str
     ways: str
     seed: int
@@ -28,7 +28,7 @@ class Setting:
     def __str__(self) -> str:
         """One line of it."""
         where = f"{self.ranks} rank{'s' * (self.ranks > 1)} on {len(self.hosts)} host{'s' * (len(self.hosts) > 1)}"
-        return f"{where} ({', '.join(self.hosts)}), {self.library}, kernel {self.kernel}, collectives {self.ways}"
+        return f"{where} ({', '.join(self.hosts)}), {self.mpi}, kernel {self.kernel}, collectives {self.ways}"
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Report:
         return {
             "schema": SCHEMA,
             "ringloom": _version(),
-            "cluster": {"ranks": self.setting.ranks, "hosts": list(self.setting.hosts), "mpi": self.setting.library},
+            "cluster": {"ranks": self.setting.ranks, "hosts": list(self.setting.hosts), "mpi": self.setting.mpi},
             "problem": {"seed": self.setting.seed, "kernel": self.setting.kernel, "ways": self.setting.ways},
             "assumptions": ["error_of_bound is the worst error as a share of the bound of executor.exactness"],
             "results": [_row(row) for row in self.rows],

@@ -48,8 +48,8 @@ def bound(problem: Attention, mesh: Mesh, site: Site) -> Bound:
     """Bound the time from below by arithmetic, memory traffic and what each rank must receive.
 
     compute: all FLOP on all GPUs, at the best rate the kernel reaches. memory: q, k, v read and out written once.
-    ingress: where keys are spread over several ranks, each must receive the other ranks' keys and values or
-    finished rows of its own queries, whichever is less, through its own links at data-sheet bandwidth.
+    ingress: where tokens are spread over several ranks, the average rank must receive what `least_ingress` says,
+    through the links of the best-connected GPU at data-sheet bandwidth.
     """
     ranks = mesh.size
     forward, backward = flop(problem)
@@ -72,13 +72,18 @@ def least_memory(problem: Attention) -> float:
     columns = problem.batch * problem.key_len * problem.kv_heads
     values = 0 if problem.shared_kv else problem.head_dim_v
     return float(
-        rows * (problem.head_dim + problem.head_dim_v) * ITEMSIZE[problem.dtype]
+        rows * (problem.head_dim * ITEMSIZE[problem.dtype] + problem.head_dim_v * _out_itemsize(problem))
         + columns * (problem.head_dim + values) * ITEMSIZE[problem.kv_dtype]
     )
 
 
 def least_ingress(problem: Attention, mesh: Mesh) -> float:
-    """Bytes that the average rank must receive; 0 when it holds all keys of its sequences and heads."""
+    """Bytes that the average rank must receive; 0 when it holds all keys of its sequences and heads.
+
+    A query that sees a share a of the keys takes as large a share of what the other ranks hold, or is attended
+    elsewhere and its row received: min(a * others, own) >= a * min(others, own). The mean of a is the share of
+    pairs that the mask leaves, where queries and keys are dealt alike.
+    """
     tp, dp = mesh.axes.get("tp", 1), mesh.axes.get("dp", 1)
     p = mesh.size // (tp * dp)
     if p == 1:
@@ -87,7 +92,13 @@ def least_ingress(problem: Attention, mesh: Mesh) -> float:
     keys = problem.batch // dp * max(1, problem.kv_heads // tp) * problem.key_len
     others = keys * (problem.head_dim + values) * ITEMSIZE[problem.kv_dtype] * (p - 1) / p
     own = problem.batch // dp * (problem.heads // tp) * problem.query_len / p * problem.head_dim_v
-    return min(others, own * ITEMSIZE[problem.dtype])
+    share = visible_pairs(problem) / (problem.query_len * problem.key_len)
+    return share * min(others, own * _out_itemsize(problem))
+
+
+def _out_itemsize(problem: Attention) -> int:
+    """Bytes of an element of the output: a state that is narrower than the activations is what is written and sent."""
+    return min(ITEMSIZE[problem.dtype], ITEMSIZE[problem.state_dtype])
 
 
 def widest_ingress(site: Site) -> float:

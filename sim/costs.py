@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import networkx as nx
@@ -33,7 +33,8 @@ class Costs:
         attend_launch: of an attention kernel, as the fits assume it. decode_launch: of a split-KV decode and its
             combine kernel. glue_launch: of any other kernel. comm_launch: of a communication op.
         memory_share: share of the memory bandwidth that copies reach; decode_memory_share: that decode reaches.
-        merge_nbytes: bytes a merge op moves per output element: 38 as eager frameworks run it, about 12 fused.
+        merge_nbytes: bytes a merge op moves per output element: 38 counts the cast, subtract, scale and update passes
+            of an eager framework (24 to 38, as its compiler fuses them); about 12 fused.
         plain_share: share of the peak reached where no kernel speed is published (float32, float64, other GPUs).
         link_share: share of its data-sheet bandwidth that a class of link reaches.
     """
@@ -49,15 +50,6 @@ class Costs:
     plain_share: float = 0.5
     link_share: Mapping[str, float] = field(default_factory=lambda: {"nvlink": 0.82, "pcie": 0.87, "nic": 0.97})
 
-    @classmethod
-    def default(cls) -> Costs:
-        """Return the default assumptions."""
-        return cls()
-
-    def with_kernel(self, kernel: str | None) -> Costs:
-        """Return these assumptions with another attention kernel."""
-        return replace(self, kernel=kernel)
-
     def assumptions(self) -> list[str]:
         """Name every number with its value and where it comes from."""
         shares = ", ".join(f"{kind} {share:.0%}" for kind, share in self.link_share.items())
@@ -66,7 +58,9 @@ class Costs:
             f"{self.glue_launch / us:g} us, communication {self.comm_launch / us:g} us (kernels queued in a stream)",
             f"memory bandwidth reached: copies {self.memory_share:.0%} (measured 2900 of 3350 GB/s on H100), "
             f"decode attention {self.decode_memory_share:.0%}",
-            f"a merge op moves {self.merge_nbytes:g} bytes per element (eager passes; a fused kernel about 12)",
+            f"a merge op moves {self.merge_nbytes:g} bytes per element (eager passes, 24 to 38, chosen beside the ring "
+            "measured on 8 x H800; a fused kernel about 12)",
+            "a reduction inside a collective moves 3 bytes for each that arrives (a fused kernel)",
             f"attention without a published kernel speed reaches {self.plain_share:.0%} of the peak",
             f"link bandwidth reached: {shares}; others 100% (the collective library's own model; "
             "NICs measured 48.5 of 50 GB/s)",
@@ -179,7 +173,7 @@ def _kernel_line(gpu: str, passes: str, problem: Attention, costs: Costs) -> str
     other = "" if (fit.gpu, fit.head_dim) == (kernel_table.chip(gpu), problem.head_dim) else ", the nearest published"
     return (
         f"attention {passes} on {gpu}: {fit.kernel}, fitted to its speed on {fit.gpu} at head size {fit.head_dim}"
-        f"{other} (rms 3%; {fit.source})"
+        f"{other} (rms 3% over all fits; {fit.source})"
     )
 
 

@@ -29,19 +29,11 @@ class Site:
     """A cluster made ready for many simulations: its compiled network, its GPUs, the cost assumptions."""
 
     def __init__(self, graph: nx.DiGraph, costs: Costs | None = None, placement: Sequence[int] | None = None) -> None:
-        self.graph, self.costs, self.placement = graph, costs or Costs.default(), placement
+        self.graph, self.costs, self.placement = graph, costs or Costs(), placement
         real = any(gpu for _, gpu in graph.nodes(data="gpu"))  # an idealised graph's links are taken at their word
         self.network = Network(graph, placement, self.costs.link_share if real else None)
         self.machine = Machine(graph, self.network.gpus, self.costs)
         self.name = self.network.name
-
-    def check(self, schedule: Schedule) -> None:
-        """Refuse a mesh that does not fit."""
-        if schedule.mesh.size > self.network.ranks:
-            raise ValueError(
-                f"mesh {schedule.mesh} needs {schedule.mesh.size} ranks: "
-                f"cluster {self.name} has {self.network.ranks} GPUs"
-            )
 
 
 def simulate(
@@ -60,7 +52,7 @@ def simulate(
         cluster: a topology graph, or a Site for many runs on one.
         placement: placement[r] is the GPU that runs rank r; the r-th if not given.
         ways: way by collective; what is missing takes its default.
-        record: "full" keeps every rank's times, "extent" first start and last end; "auto" by size.
+        record: "full" keeps every rank's times, "extent" the earliest start and latest end; "auto" by size.
     Returns:
         The timeline, with bytes by link class, peak memory and the effective mesh, ways and assumptions in `about`.
     Raises:
@@ -71,7 +63,7 @@ def simulate(
     for collective, way in chosen.items():
         find(collective, way)
     site = cluster if isinstance(cluster, Site) else None
-    if site is None or schedule.mesh.size < site.network.ranks or placement is not None or costs is not None:
+    if site is None or schedule.mesh.size != site.network.ranks or placement is not None or costs is not None:
         site = _fitting(cluster, schedule, placement, costs)
     lowered = lower(schedule, site.machine, chosen)
     frozen = freeze(lowered.program, site.network)
@@ -88,13 +80,12 @@ def _fitting(
     graph = cluster.graph if isinstance(cluster, Site) else cluster
     if isinstance(cluster, Site):
         costs, placement = costs or cluster.costs, placement if placement is not None else cluster.placement
-    whole = Site(graph, costs, placement) if placement is not None else None
-    gpus = sum(1 for _, rank in graph.nodes(data="rank") if rank is not None)
-    if schedule.mesh.size > (whole.network.ranks if whole else gpus):
-        name = graph.graph.get("name", "without a name")
-        raise ValueError(f"mesh {schedule.mesh} needs {schedule.mesh.size} ranks: cluster {name} has {gpus} GPUs")
-    chosen = range(schedule.mesh.size) if placement is None else list(placement)[: schedule.mesh.size]
-    return Site(graph, costs, chosen)
+    mesh, name, have = schedule.mesh, graph.graph.get("name", "without a name"), "GPUs placed"
+    if placement is None:
+        placement, have = range(sum(rank is not None for _, rank in graph.nodes(data="rank"))), "GPUs"
+    if mesh.size > len(placement):
+        raise ValueError(f"mesh {mesh} needs {mesh.size} ranks: cluster {name} has {len(placement)} {have}")
+    return Site(graph, costs, placement[: mesh.size])
 
 
 def _timeline(
@@ -102,14 +93,11 @@ def _timeline(
 ) -> Timeline:
     schedule = lowered.schedule
     first, last = np.array(lowered.first), np.array(lowered.last)
-    columns = (2,) if extent else (schedule.mesh.size,)
-    start, end = np.zeros((len(first), *columns)), np.zeros((len(first), *columns))
-    ran = last >= 0
-    if extent:
-        start[ran, 0], start[ran, 1] = spans.start[first[ran]], spans.start[last[ran]]
-        end[ran, 0], end[ran, 1] = spans.end[first[ran]], spans.end[last[ran]]
-    else:
-        start[ran], end[ran] = spans.start[first[ran]], spans.end[last[ran]]
+    columns = 1 if extent else schedule.mesh.size
+    start, end = np.zeros((len(first), columns)), np.zeros((len(first), columns))
+    ran = last >= 0  # a load is there before the clock starts
+    start[ran] = spans.start[first[ran]].reshape(-1, columns)
+    end[ran] = spans.end[last[ran]].reshape(-1, columns)
     used = sorted({op.kind for op in schedule.ops if op.kind in ways})
     return Timeline(
         clock="simulated",

@@ -6,12 +6,10 @@ sends another in an op. Times are whole nanoseconds, so that neighbouring ops do
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
@@ -19,7 +17,7 @@ import numpy.typing as npt
 
 from algorithms.ir.expr import Ints
 from algorithms.ir.schedule import Op, Schedule
-from algorithms.ir.timeline import Timeline, line
+from algorithms.ir.timeline import Timeline, line, whole
 from algorithms.ops import work
 from algorithms.ways.transfers import transfers
 
@@ -61,25 +59,6 @@ def write(
         _write_all(file, events(schedule, timeline, sends, gpus, ranks))
         file.write("\n]}\n")
     return f"{path}: {kept}"
-
-
-@contextlib.contextmanager
-def whole(path: str | os.PathLike[str]) -> Iterator[TextIO]:
-    """Open a file that takes its name only when all of it is written.
-
-    Raises:
-        ValueError: it cannot be written.
-    """
-    target = Path(path)
-    partial = target.with_name(f"{target.name}.{os.getpid()}.part")
-    try:
-        with partial.open("w", encoding="utf-8") as file:
-            yield file
-        partial.replace(target)
-    except OSError as error:
-        raise ValueError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _write_all(file: TextIO, found: Iterator[Event]) -> None:

@@ -80,9 +80,7 @@ def _ranks(graph: "nx.DiGraph") -> None:
         if isinstance(rank, bool) or not isinstance(rank, Integral):
             raise TopologyError(f"G2: a GPU's rank is a whole number: {node} has {rank!r}")
         if rank in owners:
-            raise TopologyError(
-                f"G2: each rank is there once: {owners[int(rank)]} and {node} both have {rank}"
-            )
+            raise TopologyError(f"G2: each rank is there once: {owners[int(rank)]} and {node} both have {rank}")
         owners[int(rank)] = node
     if not owners:
         raise TopologyError(f"G2: a topology has at least one GPU: {graph.graph['name']} has none")
@@ -110,9 +108,7 @@ def _links(graph: "nx.DiGraph") -> None:
         if a == b:
             raise TopologyError(f"G4: a link joins two nodes: {a} is joined to itself")
         if not (_finite(bandwidth) and bandwidth > 0):
-            raise TopologyError(
-                f"G4: a link's bandwidth is positive and finite: {a} -> {b} has {bandwidth!r}"
-            )
+            raise TopologyError(f"G4: a link's bandwidth is positive and finite: {a} -> {b} has {bandwidth!r}")
         if not (_finite(latency) and latency >= 0):
             raise TopologyError(f"G5: a link's latency is finite and at least 0: {a} -> {b} has {latency!r}")
         if data.get("kind") not in LINK_KINDS:
@@ -141,9 +137,7 @@ def _accounts(graph: "nx.DiGraph") -> None:
     missing = unaccounted(graph)
     if missing:
         where = graph.graph["name"]
-        raise TopologyError(
-            f"G8: every number has a source or an assumption: {where} has none for {missing[0]}"
-        )
+        raise TopologyError(f"G8: every number has a source or an assumption: {where} has none for {missing[0]}")
 
 
 def _affinity(graph: "nx.DiGraph") -> None:

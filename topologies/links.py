@@ -40,9 +40,7 @@ class Estimate(NamedTuple):
 NVLINK_DIRECT = Estimate(0.7 * us, "estimate of a GPU's write to its NVLink peer")
 NVSWITCH_LINK = Estimate(0.5 * us, "half of an estimated 1.0 us between two GPUs of one NVSwitch")
 PCIE_SWITCH_LINK = Estimate(0.75 * us, "half of an estimated 1.5 us between two devices of one PCIe switch")
-GPUDIRECT_LINK = Estimate(
-    0.5 * us, "half of an estimated 1.0 us by which GPU memory at both ends delays a NIC"
-)
+GPUDIRECT_LINK = Estimate(0.5 * us, "half of an estimated 1.0 us by which GPU memory at both ends delays a NIC")
 NIC_LINK = Estimate(0.8 * us, "half of an estimated 1.6 us between two NICs of one switch")
 IB_SWITCH_LINK = Estimate(0.25 * us, "estimate of one more InfiniBand switch on the way")
 SLINGSHOT_SWITCH_LINK = Estimate(0.35 * us, "estimate of one more Slingshot switch on the way")

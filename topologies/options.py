@@ -29,9 +29,7 @@ def cluster_options(command: _Command) -> _Command:
                 metavar="NAME|FILE.py:NAME",
                 help="A topology; `ringloom topology list` names them.",
             ),
-            click.option(
-                "--nodes", callback=_whole, metavar="N", help="How many machines (racks, for NVL72)."
-            ),
+            click.option("--nodes", callback=_whole, metavar="N", help="How many machines (racks, for NVL72)."),
             click.option("--gpus", callback=_whole, metavar="N", help="How many GPUs, in place of --nodes."),
         )
     ):
@@ -98,15 +96,11 @@ def _units(cluster: str, unit: str, each: int, nodes: int | None, gpus: int | No
         units = max(1, gpus // each)
     used = units * each if gpus is None else gpus
     if used != units * each and not (units == 1 and used < each):
-        raise ValueError(
-            f"gpus {gpus}: nodes {nodes} of {cluster} are {units * each} GPUs; give one of the two"
-        )
+        raise ValueError(f"gpus {gpus}: nodes {nodes} of {cluster} are {units * each} GPUs; give one of the two")
     if units > 1 and not unit:
         raise ValueError(f"{cluster} is of one size, {each} GPUs: it cannot be had {units} times")
     if units * each > LARGEST_CLUSTER:
-        raise ValueError(
-            f"a cluster has at most {LARGEST_CLUSTER} GPUs: {cluster} {units} has {units * each}"
-        )
+        raise ValueError(f"a cluster has at most {LARGEST_CLUSTER} GPUs: {cluster} {units} has {units * each}")
     return units, used
 
 

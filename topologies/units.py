@@ -1,8 +1,7 @@
-"""Units: SI constants, sizes as people type them, and numbers as people read them."""
+"""Units: SI constants, whole numbers as people type them, and numbers as people read them."""
 
 import math
 import re
-from fractions import Fraction
 
 KB, MB, GB, TB = 1e3, 1e6, 1e9, 1e12  # bytes, or bytes/s
 KiB, MiB, GiB, TiB = 2**10, 2**20, 2**30, 2**40  # bytes
@@ -11,28 +10,6 @@ ms, us, ns = 1e-3, 1e-6, 1e-9  # seconds
 GFLOP, TFLOP, PFLOP = 1e9, 1e12, 1e15  # FLOP, or FLOP/s
 
 LARGEST_COUNT = 2**60
-_COUNT = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))([KMGT]?)", re.IGNORECASE)
-_POWERS = {"": 1, "K": KiB, "M": MiB, "G": GiB, "T": TiB}
-
-
-def parse_count(text: str, name: str = "count", minimum: int = 1) -> int:
-    """Read a count of tokens or bytes in which K, M, G and T are powers of two.
-
-    Args:
-        text: digits and at most one suffix, such as 1048576, 1M or 1.5K.
-        name: what is counted; messages begin with it.
-        minimum: the least count accepted.
-    Raises:
-        ValueError: not a count, no whole number, below minimum or above 2**60.
-    """
-    shown = text if len(text) <= 40 else text[:37] + "..."
-    match = _COUNT.fullmatch(text.strip()) if len(text) <= 40 else None
-    if match is None:
-        raise ValueError(f"{name} must be digits with at most one of K, M, G, T after them, got {shown!r}")
-    count = Fraction(match[1]) * _POWERS[match[2].upper()]
-    if count.denominator != 1:
-        raise ValueError(f"{name} must be a whole number, got {shown} = {float(count):.12g}")
-    return in_range(int(count), name, minimum)
 
 
 def parse_whole(text: str, name: str, minimum: int = 1, maximum: int = LARGEST_COUNT) -> int:

@@ -1,6 +1,6 @@
 """Layouts: how the positions of a sequence are dealt to shards, for any length and any number of shards.
 
-Nothing is padded or truncated: shard sizes differ by at most one chunk token, and may be 0.
+Nothing is padded or truncated: runs differ by at most one position, and a shard may be empty.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from algorithms import unknown
 from algorithms.ir.expr import Expr, Ints, ScheduleError, as_expr
 from algorithms.ir.tokens import Block, Runs, Tokens
 
@@ -56,5 +57,5 @@ class Layout:
 def layout(kind: str, n: int, p: int, origin: int = 0) -> Layout:
     """Make a layout, refusing unknown kinds."""
     if kind not in LAYOUTS:
-        raise ScheduleError(f"no layout {kind!r}: expected one of {', '.join(LAYOUTS)}")
+        raise ScheduleError(unknown("layout", kind, LAYOUTS))
     return Layout(kind, n, p, origin)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 from algorithms import unknown
 from algorithms.ir.expr import ScheduleError
-from algorithms.ir.layout import LAYOUTS, Layout, layout
+from algorithms.ir.layout import Layout, layout
 from algorithms.ir.mask import check_mask
 
 ITEMSIZE = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3": 1, "float8_e5m2": 1}
@@ -82,8 +82,7 @@ class Attention:
             if getattr(self, name) not in ITEMSIZE:
                 raise ScheduleError(unknown(name, getattr(self, name), ITEMSIZE))
         check_mask(self.mask)
-        if self.layout not in LAYOUTS:
-            raise ScheduleError(unknown("layout", self.layout, LAYOUTS))
+        self.keys(1)  # refuses an unknown layout
         if self.phase not in PHASES:
             raise ScheduleError(unknown("phase", self.phase, PHASES))
         if not 0 < self.scale < float("inf"):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,9 @@ class Timeline:
     Attributes:
         clock: "simulated" or "measured".
         ops: id, kind, stream and name of each op, in program order.
-        start, end: (ops, ranks); or (ops, 2), first and last over the ranks, where `extent` is true.
-        sent: bytes each rank sent in each op, (ops, ranks), or per op (least, most) where `extent` is true.
+        start, end: (ops, ranks); or (ops, 1), the earliest start and the latest end of any rank, where `extent`
+            is true.
+        sent: bytes each rank sent in each op, (ops, ranks); or (ops, 2), least and most, where `extent` is true.
         busy: seconds each rank's compute stream worked, (ranks,).
         peak: most bytes of live values on each rank, (ranks,).
         link_bytes: bytes carried, by class of link; `hot_links` are the busiest links by share of their capacity.
@@ -67,12 +69,14 @@ class Timeline:
         return np.asarray(self.sent.sum(0))
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the timeline as JSON; the file appears whole or not at all."""
+        """Write the timeline as JSON; the file appears whole or not at all.
+
+        Raises:
+            ValueError: it cannot be written.
+        """
         record = {"schema": SCHEMA, **{k: _plain(v) for k, v in vars(self).items()}}
-        target = Path(path)
-        partial = target.with_name(target.name + ".part")
-        partial.write_text(json.dumps(record) + "\n")
-        partial.replace(target)
+        with whole(path) as file:
+            file.write(json.dumps(record) + "\n")
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Timeline:
@@ -90,6 +94,25 @@ class Timeline:
             return cls(**record | {"ops": tuple(record["ops"]), "hot_links": tuple(record["hot_links"])})
         except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is not a timeline file ({SCHEMA}): {error}") from error
+
+
+@contextlib.contextmanager
+def whole(path: str | os.PathLike[str]) -> Iterator[TextIO]:
+    """Open a file that takes its name only when all of it is written.
+
+    Raises:
+        ValueError: it cannot be written.
+    """
+    target = Path(path)
+    partial = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            yield file
+        partial.replace(target)
+    except OSError as error:
+        raise ValueError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def line(op: Op) -> dict[str, Any]:

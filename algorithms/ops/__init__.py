@@ -58,5 +58,6 @@ def work(op: Op, coords: Coords) -> Work:
 
 
 def touched(op: Op, coords: Coords) -> Ints:
-    """Bytes of all inputs and outputs."""
-    return sum((v.type.nbytes(coords) for v in (*op.inputs, *op.outputs)), _ZERO)
+    """Bytes of all inputs and outputs; a value read twice (v is k when K and V are one tensor) counts once."""
+    values = {v.id: v for v in (*op.inputs, *op.outputs)}.values()
+    return sum((v.type.nbytes(coords) for v in values), _ZERO)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from algorithms import unknown
 from algorithms.ir.expr import Ints, ScheduleError
 from algorithms.ir.mesh import Mesh
 from algorithms.ir.schedule import Op, Partial, TensorType, Value
@@ -39,7 +40,7 @@ def reduce_scatter(xs: Partial | Sequence[Value], over: Any, op: str, like: Valu
 def reduction(op: str, xs: Any) -> None:
     """Check the reduction's name, and that merge is given a state."""
     if op not in REDUCTIONS:
-        raise ScheduleError(f"no reduction {op!r}: expected one of {', '.join(REDUCTIONS)}")
+        raise ScheduleError(unknown("reduction", op, REDUCTIONS))
     if (op == "merge") != isinstance(xs, Partial):
         raise ScheduleError(
             f"S6: op='merge' reduces a Partial and nothing else does, got op={op!r} of {len(xs)} values"

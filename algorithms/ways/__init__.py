@@ -3,10 +3,10 @@
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 
+from algorithms import unknown
 from algorithms.ways.rounds import COLLECTIVES, Round
 
 __all__ = ["COLLECTIVES", "DEFAULT", "Round", "Way", "find", "names", "parse"]
@@ -35,7 +35,7 @@ def find(collective: str, way: str) -> Way:
     """
     serving = _serving(collective)
     if way not in serving:
-        raise ValueError(_unknown("way", way, serving, f" for {collective}"))
+        raise ValueError(unknown("way", way, sorted(serving), use=collective))
     return serving[way]
 
 
@@ -63,7 +63,7 @@ def parse(text: str) -> dict[str, str]:
 def _serving(collective: str) -> dict[str, Way]:
     """Return the modules of this folder that define a function of the collective's name."""
     if collective not in COLLECTIVES:
-        raise ValueError(_unknown("collective", collective, COLLECTIVES))
+        raise ValueError(unknown("collective", collective, sorted(COLLECTIVES)))
     found: dict[str, Way] = {}
     for _, name, _ in pkgutil.iter_modules(__path__):
         module = import_module(f"{__name__}.{name}")
@@ -71,10 +71,3 @@ def _serving(collective: str) -> dict[str, Way]:
         if inspect.isfunction(way) and way.__module__ == module.__name__:
             found[name] = way
     return found
-
-
-def _unknown(what: str, name: str, known: tuple[str, ...] | dict[str, Way], where: str = "") -> str:
-    """Say in one line that a name is unknown, which ones are known, and which is nearest."""
-    near = get_close_matches(name, known, n=1)
-    hint = f"; nearest is {near[0]}" if near else ""
-    return f"no {what} {name!r}{where}: expected one of {', '.join(sorted(known))}{hint}"

@@ -9,6 +9,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms import unknown
 from algorithms.ways.rounds import COLLECTIVES, IntArray, Round
 
 BoolArray = NDArray[np.bool_]
@@ -30,7 +31,7 @@ def check(collective: str, rounds: Iterable[Round], p: int, root: int = 0) -> No
             reduced twice or lost in part; or a rank that at the end lacks what the collective promises.
     """
     if collective not in COLLECTIVES:
-        raise WayError(f"no collective {collective!r}: expected one of {', '.join(sorted(COLLECTIVES))}")
+        raise WayError(unknown("collective", collective, sorted(COLLECTIVES)))
     if p < 1:
         raise WayError(f"{collective}: a group has at least 1 rank, got {p}")
     held = _start(collective, p, root)

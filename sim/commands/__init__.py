@@ -98,8 +98,7 @@ def run(arguments: list[str]) -> int:
 
 def _is_bad_input(error: Exception) -> bool:
     """Whether an error is about what the user gave: ours are, and click's."""
-    wrong_key = isinstance(error, (KeyError, IndexError))  # a mistake of the program's
-    return isinstance(error, (ValueError, LookupError, click.ClickException)) and not wrong_key
+    return isinstance(error, (ValueError, click.ClickException))
 
 
 def _line(error: Exception, bad_input: bool) -> str:

@@ -77,8 +77,5 @@ def write_files(schedule: Schedule, timeline: Timeline, setup: Setup, wanted: Wa
             file=sys.stderr,
         )
     if wanted.timeline:
-        try:
-            timeline.write(wanted.timeline)
-        except OSError as error:
-            raise ValueError(f"cannot write {wanted.timeline}: {error.strerror or error}") from error
+        timeline.write(wanted.timeline)
         print(f"ringloom: timeline {wanted.timeline}", file=sys.stderr)

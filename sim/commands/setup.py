@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from algorithms import unknown
-from algorithms.options import Asked, job_from, model_from, problem_from
+from algorithms.options import Asked, as_record, job_from, model_from, problem_from
 
 if TYPE_CHECKING:
     from algorithms.ir import Attention
@@ -77,16 +76,7 @@ _OPTIONS = (
 
 def simulator_options(command: _Command) -> _Command:
     """Give a click command the simulator's options, as one argument `wanted`."""
-
-    @functools.wraps(command)
-    def with_wanted(*args: Any, **options: Any) -> Any:
-        wanted = Wanted(**{field.name: options.pop(field.name) for field in fields(Wanted)})
-        return command(*args, wanted=wanted, **options)
-
-    decorated: Any = with_wanted
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return as_record("wanted", Wanted, _OPTIONS)(command)
 
 
 @dataclass(frozen=True)
@@ -120,7 +110,7 @@ def set_up(asked: Asked, wanted: Wanted, cluster: str, nodes: int | None, gpus: 
     """Check all options and make ready to simulate.
 
     Raises:
-        ValueError, LookupError: an option is wrong; the message names it.
+        ValueError: an option is wrong; the message names it.
     """
     _check_files(wanted)
     if wanted.placement not in PLACEMENTS:
@@ -145,7 +135,7 @@ def set_up(asked: Asked, wanted: Wanted, cluster: str, nodes: int | None, gpus: 
     ways = parse(asked.ways)
     graph, used = build(cluster, nodes, gpus)
     job = job_from(asked, used, f"cluster {graph.graph['name']} has {used} GPUs")
-    costs = assume(Costs.default().with_kernel(wanted.kernel), wanted.assume)
+    costs = assume(Costs(kernel=wanted.kernel), wanted.assume)
     site = Site(graph, costs, range(job.size))
     return Setup(model, problem, job, site, ways, errors, wanted.per)
 

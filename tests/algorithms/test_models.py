@@ -167,7 +167,7 @@ def test_a_folder_and_a_missing_file_are_refused(tmp_path):
 
 
 def test_an_unknown_model_names_the_nearest():
-    with pytest.raises(LookupError, match=r"no model .llama3-7b.: .*nearest is llama3-"):
+    with pytest.raises(ValueError, match=r"no model .llama3-7b.: .*nearest is llama3-"):
         find("llama3-7b")
 
 

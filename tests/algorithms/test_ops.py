@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import algorithms
 from algorithms.ir import Attention, Mesh, spmd
 from algorithms.ir.mask import sees
 from algorithms.ops import add, attend, attend_backward, delta, merge, normalise, repeat_heads, weigh, work
@@ -335,3 +336,12 @@ def test_glue_reads_its_inputs_and_writes_its_outputs_once():
 
     assert work(one, schedule.mesh.grid()).nbytes == 3 * state
     assert work(one, schedule.mesh.grid()).flop == 0
+
+
+def test_a_latent_tensor_that_is_both_keys_and_values_is_read_once():
+    problem = small(kv_heads=1, head_dim_v=6, shared_kv=True)
+    schedule = algorithms.find("ring")["prefill"](problem, Mesh(ring=1))
+    (op,) = (op for op in schedule.ops if op.kind == "attend")
+
+    q, latent, out, lse = 37 * 4 * 8 * 2, 41 * 1 * 8 * 2, 37 * 4 * 6 * 4, 37 * 4 * 4
+    assert work(op, schedule.mesh.grid()).nbytes == q + latent + out + lse

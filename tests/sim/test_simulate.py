@@ -50,6 +50,12 @@ def test_a_mesh_larger_than_the_cluster_is_refused():
         simulate(traced("attention2d", {"row": 3, "col": 4}), dgx_h100(1))
 
 
+def test_a_mesh_larger_than_a_site_is_refused():
+    site = Site(dgx_h100(1), placement=[3, 1])
+    with pytest.raises(ValueError, match=r"mesh ring=8 needs 8 ranks: cluster dgx_h100\(1\) has 2 GPUs placed"):
+        simulate(traced("ring", {"ring": 8}), site)
+
+
 def test_an_unknown_way_is_refused():
     with pytest.raises(ValueError, match="no way 'tree'"):
         simulate(traced("all_gather_kv", {"cp": 8}), dgx_h100(1), ways={"all_gather": "tree"})
@@ -161,8 +167,9 @@ def test_extents_are_the_full_record_in_short():
     assert short.extent
     assert not full.extent
     assert short.makespan == full.makespan
-    assert (short.start[:, 0] == full.start.min(1)).all()
-    assert (short.end[:, 1] == full.end.max(1)).all()
+    assert (short.start == full.start.min(1, keepdims=True)).all()
+    assert (short.end == full.end.max(1, keepdims=True)).all()
+    assert (short.sent == np.stack([full.sent.min(1), full.sent.max(1)], axis=1)).all()
 
 
 def test_placement_moves_the_traffic():

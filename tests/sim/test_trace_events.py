@@ -10,8 +10,9 @@ import pytest
 
 import algorithms
 from algorithms.ir import Attention, Mesh
+from algorithms.ir.timeline import whole
 from sim.simulate import simulate
-from sim.trace_events import whole, write
+from sim.trace_events import write
 from topologies.basic import switch
 
 PROBLEM = Attention(8, 4, 64, 4096, 4096, mask="causal", layout="zigzag")

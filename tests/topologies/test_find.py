@@ -64,12 +64,8 @@ def test_every_name_is_found_and_documented(name):
 
 
 def test_listing_needs_no_networkx():
-    code = (
-        "import sys, topologies, topologies.options; topologies.names(); sys.exit('networkx' in sys.modules)"
-    )
-    assert (
-        subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}).returncode == 0
-    )
+    code = "import sys, topologies, topologies.options; topologies.names(); sys.exit('networkx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}).returncode == 0
 
 
 @pytest.mark.parametrize("name", ["dgx_h10", "dgx-h100", "DGX_H100", "dgx_h1000"])

@@ -52,9 +52,7 @@ def test_every_gpu_names_a_nic_of_its_host_that_no_other_names(machine, each, nv
     graph = machine(2)
     named = Counter(graph.nodes[gpu]["nic"] for gpu in gpus(graph))
     assert set(named.values()) == {1}
-    assert all(
-        graph.nodes[graph.nodes[gpu]["nic"]]["host"] == graph.nodes[gpu]["host"] for gpu in gpus(graph)
-    )
+    assert all(graph.nodes[graph.nodes[gpu]["nic"]]["host"] == graph.nodes[gpu]["host"] for gpu in gpus(graph))
 
 
 @settings(deadline=None, max_examples=30)
@@ -65,11 +63,7 @@ def test_the_rail_fabric_blocks_nobody(machine, units):
     rails = [n for n in graph if n.startswith("rail")]
     assert len(rails) == (8 if machine not in (gb200_nvl72, perlmutter) else 4)
     for rail in rails:
-        assert (
-            entering(graph, rail, "nic")
-            == leaving(graph, rail, "fabric")
-            == graph.edges[rail, "spine"]["bandwidth"]
-        )
+        assert entering(graph, rail, "nic") == leaving(graph, rail, "fabric") == graph.edges[rail, "spine"]["bandwidth"]
 
 
 @pytest.mark.parametrize("machine", [row[0] for row in DATA_SHEETS])

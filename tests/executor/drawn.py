@@ -1,0 +1,76 @@
+"""Problems, meshes and ways as hypothesis draws them, and how a run is held against dense attention."""
+
+from hypothesis import assume
+from hypothesis import strategies as st
+
+import algorithms
+from algorithms import ways
+from algorithms.ir import Attention, Inapplicable, Mesh
+from algorithms.ir.layout import LAYOUTS
+from algorithms.ir.mask import MASKS
+from executor.arrays import random_inputs
+from executor.cases import factorisations
+from executor.exact import judge, reference
+
+PROGRAMS = {(name, phase): p for name in algorithms.names() for phase, p in algorithms.find(name).items()}
+STATES = {"float64": ["float64"], "float32": ["float32", "float64"], "float16": ["float32", "float64"]}
+
+
+@st.composite
+def meshes(draw, axes, largest=64):
+    """A mesh for these axes, sometimes with tp and dp beside them, in any order."""
+    ranks = draw(st.sampled_from([1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 64]).filter(lambda n: n <= largest))
+    shape = draw(st.sampled_from(list(factorisations(ranks, len(axes) + 2))))
+    named = list(zip((*axes, "tp", "dp"), shape, strict=True))
+    return Mesh(**dict(draw(st.permutations(named))))
+
+
+@st.composite
+def problems(draw, phase, mesh):
+    """A problem that the mesh's tp and dp divide."""
+    tp, dp = mesh.axes["tp"], mesh.axes["dp"]
+    kv_heads = draw(st.sampled_from([1, 2, 3])) * draw(st.sampled_from([1, tp]))
+    group = draw(st.sampled_from([1, 2, 3])) * draw(st.sampled_from([tp, mesh.size]))
+    shared, width = draw(st.booleans()), draw(st.integers(1, 9))
+    new = draw(st.integers(1, 4 if phase == "decode" else 70))
+    dtype = draw(st.sampled_from(list(STATES)))
+    state = draw(st.sampled_from(STATES[dtype]))
+    return Attention(
+        heads=kv_heads * group,
+        kv_heads=kv_heads,
+        head_dim=width,
+        head_dim_v=draw(st.integers(1, width if shared else 9)),
+        shared_kv=shared,
+        query_len=new,
+        key_len=new + draw(st.integers(0, 70)),
+        batch=dp * draw(st.integers(1, 2)),
+        dtype=dtype,
+        state_dtype=state,
+        grad_dtype=state,
+        mask=draw(st.sampled_from(MASKS)),
+        layout=draw(st.sampled_from(LAYOUTS)),
+        phase=phase,
+    )
+
+
+@st.composite
+def schedules(draw, largest=64):
+    """Any algorithm, traced for a problem it can serve."""
+    _, phase = key = draw(st.sampled_from(sorted(PROGRAMS)))
+    mesh = draw(meshes(PROGRAMS[key].axes, largest))
+    try:
+        return PROGRAMS[key](draw(problems(phase, mesh)), mesh)
+    except Inapplicable:
+        assume(False)
+
+
+def chosen_ways():
+    """A way for every collective."""
+    return st.fixed_dictionaries({kind: st.sampled_from(ways.names(kind)) for kind in ways.COLLECTIVES})
+
+
+def judged(schedule, run, seed=0, **options):
+    """Run a schedule on random inputs and compare: the run, and its verdict."""
+    arrays = random_inputs(schedule.problem, seed)
+    ran = run(schedule, arrays, **options)
+    return ran, judge(schedule, ran.results, reference(schedule.problem, arrays))

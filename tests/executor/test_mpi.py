@@ -1,0 +1,145 @@
+"""One rank a process: the same numbers as dense attention, the same bits as all ranks in one process."""
+
+import json
+
+import pytest
+
+from algorithms.ir.timeline import Timeline
+from tests.executor.ranks import command, needs_mpi, program
+
+pytestmark = needs_mpi
+
+MUTANT = '''
+from algorithms.ir import spmd
+from algorithms.ops.attend import attend
+from algorithms.ops.load import load
+from algorithms.ops.merge import merge
+from algorithms.ops.permute import permute
+
+
+@spmd("ring")
+def lost(me, problem):
+    """The last block goes round, and nobody looks at it."""
+    (i,), (p,) = me.coords, me.sizes
+    q, k, v = load(me, problem, problem.queries(p)[i], problem.keys(p)[i])
+    part = attend(q, k, v)
+    for step in range(1, p):
+        k, v = permute(k, v, over="ring", shift=1)
+        if step < p - 1:
+            part = merge(part, attend(q, k, v))
+    return part
+'''
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6, 8])
+def test_every_algorithm_is_exact_on_every_mesh_of_so_many_ranks(ranks):
+    done = command("check", "all", "--json", ranks=ranks)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["cluster"]["ranks"] == ranks
+    assert {row["algorithm"] for row in answer["results"]} >= {"ring", "attention2d", "tree", "ulysses", "usp"}
+    assert {row["layout"] for row in answer["results"]} == {"contiguous", "zigzag", "striped"}
+    assert all(row["exact"] and row["error_of_bound"] < 0.5 for row in answer["results"])
+
+
+# Algorithms that use each collective, in each way but the default.
+@pytest.mark.parametrize(
+    "ways",
+    [
+        "default",
+        "all_gather=doubling,reduce_scatter=doubling,all_reduce=doubling,all_to_all=doubling",
+        "all_gather=direct,reduce_scatter=direct,all_reduce=direct,all_to_all=direct",
+        "all_to_all=ring",
+    ],
+)
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_collectives_carried_out_in_our_ways_are_as_exact(ways, ranks):
+    done = command("check", "all", "--ways", ways, "--mask", "causal", "--layout", "zigzag", ranks=ranks)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--dtype", "float16", "--state-dtype", "float16"], ["--tp", 2], ["--tp", 2, "--dp", 2], ["--dtype", "float32"]],
+)
+def test_other_dtypes_and_jobs_are_exact(options):
+    done = command("check", "all", "--layout", "zigzag", *options, ranks=4)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_rank_has_the_bits_of_the_local_run_and_sends_the_bytes_of_the_schedule():
+    done = program(SAME, ranks=3)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("same") == 3
+
+
+SAME = """
+import numpy as np
+from mpi4py import MPI
+import algorithms
+from algorithms.ir import Attention, Mesh
+from algorithms.ways.transfers import sent_bytes
+from executor import local, mpi
+from executor.arrays import random_inputs
+
+comm = MPI.COMM_WORLD
+for name in algorithms.names():
+    for phase, program in algorithms.find(name).items():
+        mesh = Mesh(**dict(zip(program.axes, (comm.size, 1))))
+        problem = Attention(6, 3, 8, 7, 11, dtype="float64", state_dtype="float64", grad_dtype="float64",
+                            mask="causal", layout="zigzag", phase=phase)
+        schedule = program(problem, mesh)
+        arrays = random_inputs(problem)
+        for ways in (None, {}, {"all_gather": "doubling", "all_reduce": "direct", "all_to_all": "ring"}):
+            mine, all_ranks = mpi.run(schedule, arrays, comm, ways=ways), local.run(schedule, arrays, ways=ways)
+            by_library = ways is None and any(op.kind == "all_reduce" for op in schedule.ops)
+            for key, x in mine.results.items():
+                y = all_ranks.results[key][comm.rank]
+                close = np.allclose(x, y, rtol=0, atol=1e-14) if by_library else (x == y).all()
+                assert x.dtype == y.dtype and x.shape == y.shape and close, (name, key)
+            if ways is not None:
+                want = [sent_bytes(op, mesh, ways)[comm.rank] for op in schedule.ops]
+                assert mine.sent.tolist() == want == all_ranks.sent[:, comm.rank].tolist(), name
+print("same")
+"""
+
+
+def test_a_mutant_from_a_file_fails_the_check(tmp_path):
+    file = tmp_path / "mutant.py"
+    file.write_text(MUTANT)
+
+    done = command("check", f"{file}:lost", "--mask", "full", ranks=3)
+
+    assert done.returncode == 1
+    assert "FAIL: 3 of 3 lines" in done.stdout
+    assert "S8: lost: result out of rank 0 has not met every key exactly once" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_ranks_and_hosts_are_always_told():
+    done = command("check", "ring", "--layout", "striped", ranks=2)
+
+    assert done.stdout.startswith("2 ranks on 1 host (")
+
+
+def test_a_timeline_has_every_op_of_every_rank_in_its_order(tmp_path):
+    file = tmp_path / "measured.json"
+    one = ["--phase", "prefill", "--mask", "full", "--layout", "contiguous", "--heads", 4, "--seq", 90]
+
+    done = command("check", "ring", *one, "--timeline", file, ranks=3)
+
+    assert done.returncode == 0, done.stderr
+    timeline = Timeline.read(file)
+    assert timeline.clock == "measured"
+    assert timeline.start.shape == timeline.end.shape == timeline.sent.shape == (len(timeline.ops), 3)
+    assert (timeline.start <= timeline.end).all()
+    hops = [op["id"] for op in timeline.ops if op["kind"] == "permute"]
+    block = 2 * 30 * 4 * 8 * 8  # k and v of 30 tokens, 4 heads, width 8, float64
+    assert timeline.sent[hops].tolist() == [[block] * 3] * 2
+    reads = [op["id"] for op in timeline.ops if op["kind"] == "attend"][1:]
+    assert (timeline.end[hops] <= timeline.start[reads]).all()
+    assert timeline.about["mesh"] == {"ring": 3}
