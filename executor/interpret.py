@@ -16,7 +16,6 @@ from algorithms.ops import module
 from algorithms.ops.attend_backward import joined
 from executor.kernels import MODULES, Array, Kernel, find
 from executor.kernels.shapes import computing_dtype
-from executor.merge import merge
 
 Meaning = Callable[..., tuple[Any, ...]]
 Where = Callable[[Tokens], Array]
@@ -81,8 +80,6 @@ def bind(op: Op, where: Where, kernel: Kernel, xp: ModuleType | Any = np) -> Mea
         return _attend(op, where, kernel, xp)
     if op.kind == "attend_backward":
         return _attend_backward(op, where, kernel, xp)
-    if op.kind == "merge":
-        return functools.partial(merge, xp=xp)
     return functools.partial(module(op.kind).meaning, xp, **op.params)
 
 

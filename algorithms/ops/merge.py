@@ -28,15 +28,21 @@ def same_tokens(kind: str, a: Value, b: Value) -> None:
 
 
 def meaning(xp: Any, out_a: Any, lse_a: Any, out_b: Any, lse_b: Any) -> tuple[Any, Any]:
-    """Weigh both outputs by exp(lse - max), in float64; the result has the dtype of the state."""
-    high = [xp.astype(x, xp.float64) for x in (out_a, lse_a, out_b, lse_b)]
-    top = xp.maximum(high[1], high[3])
-    shift = xp.where(top == -xp.inf, 0.0, top)
-    w_a, w_b = xp.exp(high[1] - shift), xp.exp(high[3] - shift)
-    total = w_a + w_b
-    divisor = xp.where(total == 0, 1.0, total)
-    out = (w_a[..., None] * high[0] + w_b[..., None] * high[2]) / divisor[..., None]
-    lse = xp.where(total == 0, -xp.inf, shift + xp.log(divisor))
+    """Weigh both outputs by exp(lse - top), top the larger lse; computed in float64, in the dtypes of the first.
+
+        w_i = exp(lse_i - top);  out = (w_a out_a + w_b out_b) / (w_a + w_b);  lse = top + log(w_a + w_b)
+
+    Float64 whatever the dtype of the state, or the error would grow with the number of ranks. A row that saw no
+    key, (0, -inf), weighs 0; the form with a sigmoid of lse_b - lse_a gives NaN where both are -inf.
+    """
+    o1, l1, o2, l2 = (xp.astype(x, xp.float64) for x in (out_a, lse_a, out_b, lse_b))
+    top = xp.maximum(l1, l2)
+    top = xp.where(top == -xp.inf, 0.0, top)
+    w1, w2 = xp.exp(l1 - top), xp.exp(l2 - top)
+    total = w1 + w2
+    seen = xp.where(total == 0, 1.0, total)
+    out = (w1 / seen)[..., None] * o1 + (w2 / seen)[..., None] * o2
+    lse = xp.where(total == 0, -xp.inf, top + xp.log(seen))
     return xp.astype(out, out_a.dtype), xp.astype(lse, lse_a.dtype)
 
 

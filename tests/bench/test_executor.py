@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from algorithms.ir import Attention, Mesh
+from algorithms.ops.merge import meaning as merge
 from algorithms.ring import ring_attention
 from executor.arrays import Positions, loaded, random_inputs
 from executor.interpret import bind
 from executor.kernels import find
 from executor.lower import execute, lower
-from executor.merge import merge
 
 pytestmark = pytest.mark.benchmark
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from algorithms.ir import Attention, Mesh
-from algorithms.ops import module
 from algorithms.ring import ring_attention_train
 from executor.interpret import Dense, bind, kernel_called
 from executor.kernels import find
@@ -62,21 +61,6 @@ def test_results_have_the_dtype_in_which_they_are_kept(kind, state, dtype):
     got = bind(op, where(op), find("numpy"))(*arrays_of(op, np.random.default_rng(0)))
 
     assert [x.dtype.name for x in got] == [v.type.dtype for v in op.outputs] == [dtype] * len(got)
-
-
-def test_the_quick_merge_is_the_merge_of_the_language():
-    op = op_of("merge")
-    rng = np.random.default_rng(0)
-    arrays = [rng.standard_normal((50, *v.type.width)) for v in op.inputs]
-    arrays[1][:9], arrays[3][5:20] = -np.inf, -np.inf
-    arrays[0][:9], arrays[2][5:20] = 0, 0
-
-    got = bind(op, where(op), Dense())(*arrays)
-    meant = module("merge").meaning(np, *arrays)
-
-    for a, b in zip(got, meant, strict=True):
-        np.testing.assert_allclose(a, b, rtol=4e-16, atol=4e-16)
-        assert (np.isneginf(a) == np.isneginf(b)).all()
 
 
 def test_an_unknown_kernel_is_named_with_those_there_are():

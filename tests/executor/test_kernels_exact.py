@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from algorithms.ops.merge import meaning as merge
 from executor.exactness import backward_bounds, error, forward_bounds, worst_ratio
 from executor.kernels import find
 from executor.kernels.dense import dense_backward
-from executor.merge import merge
 from tests.executor.attention_cases import ORDERS, case, forward_ratios, ratios, set_tiles
 
 DTYPES = ("float64", "float32", "float16")
@@ -141,7 +141,7 @@ def test_gradients_over_parts_of_the_keys_add_up(kernel, dtype):
     blocks = [(c.q, c.k[p], c.v[p], c.rows, c.cols[p], c.mask, c.scale) for p in parts]
     state = kernel.attend(*blocks[0])
     for b in blocks[1:]:
-        state = merge(*state, *kernel.attend(*b))
+        state = merge(np, *state, *kernel.attend(*b))
     out, lse = state
     delta = (c.do * out).sum(axis=2)
 
