@@ -66,7 +66,7 @@ def by_hand(schedule):
                 requests = [comm.Irecv([x, MPI.BYTE], 0, step) for x in blocks]
                 requests += [comm.Isend([x, MPI.BYTE], 0, step) for x in own]
             part = attend(q, *own, rows, cols, "full", scale)
-            out, lse = part if out is None else merge(out, lse, *part)
+            out, lse = part if out is None else merge(np, out, lse, *part)
             MPI.Request.Waitall(requests)
             own = blocks
         return out, lse
