@@ -42,8 +42,8 @@ def ring_attention_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     Shapes:
         as ring_attention, and do (n_i, B*H, D) -> dq, dk, dv shaped as q, k, v.
     Cost:
-        backward sends (P-1) * 2 * B * Hkv * (N/P) * D elements of keys and values and P times as many
-        elements of gradients; 10 * B * H * D FLOP a visible pair.
+        backward sends P-1 blocks of keys and values and P of their gradients, each of 2 * B * Hkv * (N/P) * D
+        elements; 10 * B * H * D FLOP a visible pair.
     References:
         Liu, Zaharia, Abbeel. 2023. arXiv:2310.01889; the gradient ring as in ring-flash-attention.
     """

@@ -83,29 +83,17 @@ def layouts(program: Program, problem: Attention, asked: str) -> tuple[str, ...]
     return program.layouts if balance else ("contiguous",)
 
 
-def factorisations(p: int, axes: int) -> Iterator[tuple[int, ...]]:
-    """All ways to write p as a product of `axes` sizes, in order."""
-    if axes == 1:
-        yield (p,)
-        return
-    for first in (d for d in range(1, p + 1) if p % d == 0):
-        yield from ((first, *rest) for rest in factorisations(p // first, axes - 1))
-
-
 def meshes(program: Program, job: Job) -> list[Mesh]:
     """The meshes to try: the one typed, or every split of the sequence's ranks over the program's axes.
 
     Raises:
         Inapplicable: the mesh typed has other axes.
     """
-    if job.axes is not None:
-        typed = {axis for axis in job.axes if axis not in JOB_AXES}
-        if typed != set(program.axes):
-            raise Inapplicable(f"it runs over mesh axes {', '.join(program.axes)}, not {', '.join(typed)}")
-        return [job.mesh(job.axes)]
-    return [
-        job.mesh(dict(zip(program.axes, sizes, strict=True))) for sizes in factorisations(job.cp, len(program.axes))
-    ]
+    found = job.meshes(program.axes)
+    if not found:
+        typed = [axis for axis in job.axes or () if axis not in JOB_AXES]
+        raise Inapplicable(f"it runs over mesh axes {', '.join(program.axes)}, not {', '.join(typed)}")
+    return found
 
 
 def candidates(

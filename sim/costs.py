@@ -73,7 +73,8 @@ class Machine:
 
     Attributes:
         flop_rate, memory_bandwidth: (P,), or one number where all ranks are alike; memory_bandwidth is inf where
-            the graph has none. named: the model's name of each rank's GPU, "" for an idealised one.
+            the graph has none. names: the model's name of each rank's GPU, "" for an idealised one; real: 1.0
+            where there is a name, (P,), or one number.
     """
 
     def __init__(self, graph: nx.DiGraph, gpus: list[str], costs: Costs) -> None:

@@ -20,7 +20,7 @@ class Kind(NamedTuple):
         seconds: from start to end of each op, summed on the rank where that is most; a communication op also
             waits for its partners. None where the timeline has extents only.
         first, last: when the first began on any rank and the last ended.
-        flop: of all ranks. sent: bytes of the rank that sends most.
+        flop: of all ranks. sent: bytes of the rank that sends most; no less than that where there are extents only.
     """
 
     stream: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -33,6 +33,21 @@ class Job:
         outer = {"dp": self.dp} if self.dp > 1 and "dp" not in axes else {}
         inner = {"tp": self.tp} if self.tp > 1 and "tp" not in axes else {}
         return Mesh(**outer, **axes, **inner)
+
+    def meshes(self, axes: Sequence[str]) -> list[Mesh]:
+        """The meshes over an algorithm's axes: the one typed, if those are its axes, or every split of cp over them."""
+        if self.axes is None:
+            return [self.mesh(dict(zip(axes, sizes, strict=True))) for sizes in factorisations(self.cp, len(axes))]
+        return [self.mesh(self.axes)] if set(self.axes) - set(JOB_AXES) == set(axes) else []
+
+
+def factorisations(p: int, axes: int) -> Iterator[tuple[int, ...]]:
+    """List all ways to write p as a product of `axes` sizes, in order."""
+    if axes == 1:
+        yield (p,)
+        return
+    for first in (d for d in range(1, p + 1) if p % d == 0):
+        yield from ((first, *rest) for rest in factorisations(p // first, axes - 1))
 
 
 def share_out(

@@ -11,7 +11,7 @@ import numpy as np
 from algorithms.ir.expr import Ints, ScheduleError
 from algorithms.ir.mesh import JOB_AXES, Mesh
 from algorithms.ir.order import overwrites
-from algorithms.ir.schedule import Op, Schedule
+from algorithms.ir.schedule import Op, Schedule, per_rank
 from algorithms.ir.tokens import Runs, Tokens
 from algorithms.ops import module
 from algorithms.ops.load import shard_width
@@ -60,7 +60,7 @@ def _exactly_once(schedule: Schedule, laws: Laws, met: dict[int, Met]) -> None:
         what, want = ("query", queries) if by_queries else ("key", keys)
         got = met.get(v.id)
         wrong = np.arange(laws.mesh.size) if got is None else np.flatnonzero((got != want).any(-1))
-        holds = laws.mesh.spread(v.type.rows.at(laws.mesh.grid())) > 0
+        holds = per_rank(v.type.rows, laws.mesh) > 0
         wrong = wrong[holds[wrong]]
         if len(wrong):
             raise ScheduleError(

@@ -9,7 +9,7 @@ import numpy as np
 from algorithms.ir.expr import Coords, Ints, ScheduleError
 from algorithms.ir.mesh import Mesh
 from algorithms.ir.problem import Attention
-from algorithms.ir.schedule import Op, TensorType, Value
+from algorithms.ir.schedule import Op, TensorType, Value, per_rank
 from algorithms.ir.tokens import Block, Tokens
 from algorithms.ir.trace import Rank
 from algorithms.ops import Work
@@ -22,20 +22,20 @@ def load(me: Rank, problem: Attention, rows: Tokens, cols: Tokens) -> tuple[Valu
         q (n, B*H, D), k (m, B*Hkv, D), v (m, B*Hkv, Dv), with B and H divided by dp and tp; v is k when the
         problem's shared_kv says so.
     """
-    q = _shard(me, "q", rows, problem.heads, problem.head_dim, problem.dtype)
-    k = _shard(me, "k", cols, problem.kv_heads, problem.head_dim, problem.kv_dtype)
+    q = _shard(me, problem, "q", rows, problem.heads, problem.head_dim, problem.dtype)
+    k = _shard(me, problem, "k", cols, problem.kv_heads, problem.head_dim, problem.kv_dtype)
     if problem.shared_kv:
         return q, k, k
-    return q, k, _shard(me, "v", cols, problem.kv_heads, problem.head_dim_v, problem.kv_dtype)
+    return q, k, _shard(me, problem, "v", cols, problem.kv_heads, problem.head_dim_v, problem.kv_dtype)
 
 
 def load_gradient(me: Rank, problem: Attention, rows: Tokens) -> Value:
     """Load the gradient of the output at `rows`: (n, B*H, Dv)."""
-    return _shard(me, "do", rows, problem.heads, problem.head_dim_v, problem.dtype)
+    return _shard(me, problem, "do", rows, problem.heads, problem.head_dim_v, problem.dtype)
 
 
-def _shard(me: Rank, name: str, tokens: Tokens, heads: int, dim: int, dtype: str) -> Value:
-    width = shard_width(me.mesh, me.problem, heads, dim)
+def _shard(me: Rank, problem: Attention, name: str, tokens: Tokens, heads: int, dim: int, dtype: str) -> Value:
+    width = shard_width(me.mesh, problem, heads, dim)
     _exists(me.mesh, name, tokens)
     return me.emit("load", (), [(TensorType(tokens.count, width, dtype), tokens)], name=name)[0]
 
@@ -50,7 +50,7 @@ def _exists(mesh: Mesh, name: str, tokens: Tokens) -> None:
     """Law S11: the shards that the ranks load exist."""
     if not isinstance(tokens, Block):
         return
-    p, index = tokens.layout.p, mesh.spread(tokens.index.at(mesh.grid()))
+    p, index = tokens.layout.p, per_rank(tokens.index, mesh)
     wrong = np.flatnonzero((index < 0) | (index >= p))
     if len(wrong):
         raise ScheduleError(

@@ -78,7 +78,7 @@ def links(timeline: Timeline) -> Table:
     hottest: dict[str, str] = {}
     for link in timeline.hot_links:
         hottest.setdefault(
-            link["kind"], f"{link['link']}: {link['utilisation']:.1%} of its bandwidth, over the whole time"
+            link["kind"], f"{link['link']}: {link['utilisation']:.1%} of what it can carry, over the whole time"
         )
     rows = [(kind, format_bytes(size), hottest.get(kind, "")) for kind, size in timeline.link_bytes.items() if size]
     return report.table((("link", "left"), ("carried", "right"), ("hottest", "left")), rows)

@@ -118,4 +118,4 @@ def _cache() -> str:
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     folder = Path(chosen) if chosen else Path(next(iter(sim.__path__))) / "__pycache__"
     files = len(list(folder.rglob("*.nbc"))) if folder.is_dir() else 0
-    return f"{files} compiled functions in {folder}" if files else f"empty in {folder}: the first run compiles (20 s)"
+    return f"{files} compiled functions in {folder}" if files else f"empty in {folder}: the first run compiles"

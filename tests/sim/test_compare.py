@@ -6,8 +6,8 @@ import pytest
 
 import algorithms
 from algorithms.ir import Attention, Mesh, ScheduleError
-from algorithms.ir.job import Job, share_out
-from sim.compare import Candidate, candidates, compare, factorisations, layouts, run
+from algorithms.ir.job import Job, factorisations, share_out
+from sim.compare import Candidate, candidates, compare, layouts, run
 from sim.result import Errors
 from sim.simulate import Site
 from topologies.basic import switch

@@ -92,10 +92,22 @@ def test_unknown_kernels_are_refused(kernel, message):
 
 
 def test_every_assumption_is_named_with_its_value():
-    text = " ".join(Costs(comm_launch=7 * us, merge_nbytes=12).assumptions())
+    costs = Costs(
+        attend_launch=1 * us,
+        decode_launch=2 * us,
+        glue_launch=4 * us,
+        comm_launch=7 * us,
+        memory_share=0.11,
+        decode_memory_share=0.12,
+        merge_nbytes=13,
+        plain_share=0.14,
+        link_share={"nic": 0.15},
+    )
+    text = " ".join(costs.assumptions())
 
-    assert "communication 7 us" in text
-    assert "12 bytes per element" in text
+    launches = "attention 1 us, decode 2 us, other kernels 4 us, communication 7 us"
+    for shown in (launches, "copies 11%", "decode attention 12%", "13 bytes per element", "reaches 14%", "nic 15%"):
+        assert shown in text
 
 
 @pytest.mark.parametrize("mask, cached, pairs", [("full", 0, 100), ("causal", 0, 55), ("causal", 7, 55 + 70)])
