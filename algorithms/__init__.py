@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import importlib
-import importlib.util
 import pkgutil
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from algorithms.ir import Program
 
-NOT_ALGORITHMS = {"options", "models"}
+NOT_ALGORITHMS = {"configs", "models", "options", "own"}
 ALIASES = {  # what frameworks and people call them
     "p2p": "ring",
     "all_gather": "all_gather_kv",
@@ -60,7 +56,9 @@ def find(name: str) -> dict[str, Program]:
     """
     path, colon, function = name.rpartition(":")
     if colon and path.endswith(".py"):
-        return _from_file(path, function)
+        from algorithms.own import load
+
+        return load(path, function)
     known = ALIASES.get(name, name)
     if known not in names():
         raise ValueError(unknown("algorithm", name, names(), also=ALIASES, other="FILE.py:NAME"))
@@ -72,28 +70,3 @@ def _programs(module: Any) -> dict[str, Program]:
 
     found = [v for v in vars(module).values() if isinstance(v, Program) and v.body.__module__ == module.__name__]
     return {program.phase: program for program in found}
-
-
-def _from_file(path: str, function: str) -> dict[str, Program]:
-    from algorithms.ir import Program
-
-    file = Path(path).resolve()
-    if not file.is_file():
-        raise ValueError(f"no file {path!r} to load algorithm {function!r} from")
-    name = f"{file.stem}_{hashlib.sha1(str(file).encode()).hexdigest()[:8]}"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, file)
-        if spec is None or spec.loader is None:
-            raise ValueError(f"{path} is no Python file")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        try:
-            spec.loader.exec_module(module)
-        except (Exception, SystemExit) as error:
-            del sys.modules[name]
-            raise ValueError(f"{path} does not load: {type(error).__name__}: {error}") from error
-    program = getattr(sys.modules[name], function, None)
-    if not isinstance(program, Program):
-        have = [k for k, v in vars(sys.modules[name]).items() if isinstance(v, Program)]
-        raise ValueError(f"{path} has no @spmd function {function!r}: it has {', '.join(have) or 'none'}")
-    return {program.phase: program}

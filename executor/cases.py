@@ -39,7 +39,7 @@ class Asked:
     new: int | None = None
     given: tuple[int, int] | None = None  # query and key lengths of inputs from a file
     batch: int | None = None
-    dtype: str = "float64"
+    dtype: str = ""  # float64
     state_dtype: str = ""
     tp: int = 1
     dp: int = 1
@@ -76,13 +76,7 @@ def cases(
     Raises:
         BadInput: a mesh of another size than the ranks, a problem that cannot be.
     """
-    try:
-        job = share_out(ranks, have, tp=asked.tp, dp=asked.dp, mesh=asked.mesh)
-    except ScheduleError as error:
-        raise BadInput(str(error)) from None
-    if job.size != ranks:
-        shown = f"mesh {asked.mesh}" if asked.mesh else f"tp={job.tp}, cp={job.cp}, dp={job.dp}"
-        raise BadInput(f"{shown} uses {job.size} ranks: {have}; a proof uses all of them")
+    job = shared(asked, ranks, have)
     found: list[Case] = []
     inapplicable: list[tuple[str, str]] = []
     for name, programs in algorithms.items():
@@ -96,6 +90,22 @@ def cases(
             for mesh, layout in itertools.product(fitting, asked.layouts):
                 found.append(Case(name, program, mesh, layout, problems(program, asked, job, layout)))
     return found, inapplicable
+
+
+def shared(asked: Asked, ranks: int, have: str) -> Job:
+    """How all these ranks are shared out.
+
+    Raises:
+        BadInput: they cannot be, or some are left.
+    """
+    try:
+        job = share_out(ranks, have, tp=asked.tp, dp=asked.dp, mesh=asked.mesh)
+    except ScheduleError as error:
+        raise BadInput(str(error)) from None
+    if job.size != ranks:
+        shown = f"mesh {asked.mesh}" if asked.mesh else f"tp={job.tp}, cp={job.cp}, dp={job.dp}"
+        raise BadInput(f"{shown} uses {job.size} ranks: {have}; a proof uses all of them")
+    return job
 
 
 def meshes(program: Program, job: Job) -> Iterator[Mesh]:
@@ -123,7 +133,8 @@ def problems(program: Program, asked: Asked, job: Job, layout: str) -> tuple[Att
     Raises:
         BadInput: one of them cannot be.
     """
-    dtypes = {"dtype": asked.dtype, "state_dtype": asked.state_dtype or state_of(asked.dtype)}
+    dtype = asked.dtype or "float64"
+    dtypes = {"dtype": dtype, "state_dtype": asked.state_dtype or state_of(dtype)}
     common: dict[str, Any] = dtypes | {"grad_dtype": dtypes["state_dtype"], "phase": program.phase, "layout": layout}
     common["batch"] = asked.batch or job.dp
     shapes, (usual, *special) = heads(asked, job), lengths(program.phase, asked, job.cp)

@@ -10,12 +10,14 @@ import numpy as np
 
 from algorithms.ir import Attention, Inapplicable, Schedule, ScheduleError
 from algorithms.ir.laws import check as check_laws
+from algorithms.own import aside
 from executor import local
-from executor.arrays import Arrays, check_dtypes, check_inputs, check_size, random_inputs
+from executor.arrays import Arrays, random_inputs
 from executor.cases import Case
 from executor.errors import BadInput
 from executor.exact import Parts, Reference, Verdict, judge, reference
 from executor.interpret import kernel_called
+from executor.limits import check_dtypes, check_inputs, check_size
 
 Work = Sequence[tuple[Schedule, Arrays]]
 Runner = Callable[[Work], Sequence[Parts] | None]  # None where the results are not
@@ -28,6 +30,7 @@ class Row:
     Attributes:
         cases: how many problems were run. share: the worst error as a share of its bound; at most 1 is exact.
         worst: the problem and result it was found in. fault: what else was wrong, if anything.
+        exact: every result of every case was within its bound, and every schedule kept the laws.
         skipped: why the program cannot serve some of the problems.
     """
 
@@ -36,20 +39,16 @@ class Row:
     share: float = 0.0
     worst: str = ""
     fault: str = ""
+    exact: bool = True
     skipped: set[str] = field(default_factory=set)
 
-    @property
-    def exact(self) -> bool:
-        """Whether every result of every case was within its bound."""
-        return self.share <= 1
-
     def take(self, schedule: Schedule, verdict: Verdict) -> None:
-        """Count one case in."""
-        self.cases += 1
-        if verdict.share > self.share:
-            self.share = verdict.share
+        """Judge one case: the worst is kept, and one that is wrong is worse than one that is not."""
+        law = broken_law(schedule)
+        exact = verdict.share <= 1 and not law
+        if (not exact, verdict.share) > (not self.exact, self.share):
+            self.exact, self.share, self.fault = exact, verdict.share, law or verdict.fault
             self.worst = f"{verdict.result or 'result'} of {described(schedule.problem)}"
-            self.fault = verdict.fault or ("" if verdict.share <= 1 else broken_law(schedule))
 
 
 class Known:
@@ -84,16 +83,26 @@ def prove(cases: Sequence[Case], known: Known, run: Runner) -> Iterator[Row]:
     """Run all cases and judge them where the results are; elsewhere the rows count nothing.
 
     Raises:
-        BadInput: an algorithm that breaks a law while it is traced, or fails in its own code.
+        BadInput: an algorithm that breaks a law and cannot be run, or fails in its own code.
     """
     for case in cases:
         row = Row(case)
         work = [(schedule, known.inputs(schedule.problem)) for schedule in schedules(case, row.skipped)]
-        results = run(work)
-        for k, (schedule, _) in enumerate(work):
-            elsewhere = Verdict(0.0, "")
-            row.take(schedule, judge(schedule, results[k], known.reference(schedule.problem)) if results else elsewhere)
+        results = _run(run, work, row)
+        row.cases = len(work)
+        for (schedule, _), parts in zip(work, results or (), strict=results is not None):
+            row.take(schedule, judge(schedule, parts, known.reference(schedule.problem)))
         yield row
+
+
+def _run(run: Runner, work: Work, row: Row) -> Sequence[Parts] | None:
+    try:
+        return run(work)
+    except Exception:
+        for law in (broken_law(schedule) for schedule, _ in work):
+            if law:
+                raise BadInput(f"{row.case.algorithm} on {row.case.mesh}: {law}") from None
+        raise
 
 
 def schedules(case: Case, skipped: set[str]) -> Iterator[Schedule]:
@@ -113,12 +122,13 @@ def traced(case: Case, problem: Attention) -> Schedule:
         BadInput: anything else that stops it.
     """
     try:
-        return case.program(problem, case.mesh)
+        with aside():
+            return case.program(problem, case.mesh)
     except Inapplicable:
         raise
     except ScheduleError as error:
         raise BadInput(f"{case.algorithm} on {case.mesh}: {error}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # leaving here with status 0 would look like a proof
         raise BadInput(f"{case.algorithm} on {case.mesh} fails: {type(error).__name__}: {error}") from None
 
 
@@ -153,7 +163,7 @@ def refuse_unrunnable(cases: Sequence[Case], known: Known) -> None:
 
 
 def broken_law(schedule: Schedule) -> str:
-    """The law that a schedule breaks, if the checker sees one; a hint at why a result is wrong."""
+    """The law that a schedule breaks, if the checker sees one: why a result is wrong, or would be elsewhere."""
     try:
         check_laws(schedule)
     except ScheduleError as error:

@@ -51,7 +51,7 @@ def cli() -> None:
 @_count("--cached", "Tokens before them (prefill).", minimum=0)
 @_count("--new", "Tokens a step asks about (decode).")
 @_count("--batch", "Sequences of the whole job.  [default: dp]")
-@click.option("--dtype", default="float64", show_default=True, metavar="DTYPE", help="float64, float32 or float16.")
+@click.option("--dtype", default="", metavar="DTYPE", help="float64, float32 or float16.  [default: float64]")
 @click.option("--state-dtype", default="", metavar="DTYPE", help="Of partial results.  [default: float32 at least]")
 @click.option("--ways", metavar="OP=WAY,...", help="Carry collectives out by our rounds of sends, as all_gather=ring.")
 @click.option("--native", is_flag=True, help="Collectives of MPI's own: the default.")
@@ -73,7 +73,9 @@ def check(names: tuple[str, ...], local: int | None, launched: int | None, **opt
     if launched is not None:
         if local is not None:
             raise BadInput(f"--local {local} and --launch {launched}: give one or the other")
-        launch.again(launched, _without_launch(sys.argv[1:]))
+        launch.again(launched, _without_launch(sys.orig_argv[1:]))  # as it was started: -m, or a script
+    if local is not None:
+        launch.refuse_ranks(f"--local {local}")
     from executor.proof import proved
 
     return proved(names, local, options)

@@ -38,13 +38,13 @@ def reference(problem: Attention, arrays: Arrays) -> Reference:
     """Compute dense attention of a problem, and of its gradients if it trains."""
     q, k, rows, cols = arrays["q"], arrays["k"], *positions(problem)
     v = k[..., : problem.head_dim_v] if problem.shared_kv else arrays["v"]
-    mask, scale, eps = problem.mask, problem.scale, epsilon(problem)
+    mask, scale, (eps, kept) = problem.mask, problem.scale, epsilons(problem)
     expected: dict[str, Array] = dict(zip(("out", "lse"), dense(q, k, v, rows, cols, mask, scale), strict=True))
-    allowed: dict[str, Array | float] = forward_bounds(q, k, v, rows, cols, mask, scale, eps)._asdict()
+    allowed: dict[str, Array | float] = forward_bounds(q, k, v, rows, cols, mask, scale, eps, kept)._asdict()
     if problem.phase == "train":
         do = arrays["do"]
         gradients = dense_backward(q, k, v, do, rows, cols, mask, scale)
-        bounds = backward_bounds(q, k, v, do, rows, cols, mask, scale, eps)
+        bounds = backward_bounds(q, k, v, do, rows, cols, mask, scale, eps, kept)
         expected |= named(gradients, problem)
         allowed |= named(bounds, problem)
     return Reference(expected, allowed)
@@ -55,14 +55,18 @@ def positions(problem: Attention) -> tuple[Array, Array]:
     return problem.cached + np.arange(problem.query_len), np.arange(problem.key_len)
 
 
-def epsilon(problem: Attention) -> float:
-    """The coarsest eps of the dtypes that a problem is computed and kept in.
+def epsilons(problem: Attention) -> tuple[float, float]:
+    """The coarsest eps of the dtypes that a problem is computed in, and of those it is kept in, if coarser, else 0.
 
     Half types are computed and usually kept in float32, and then held to its eps, on the values they stand for.
     """
-    computed = [COMPUTED_IN[name].name for name in (problem.dtype, problem.kv_dtype)]
-    kept = [problem.state_dtype, *([problem.grad_dtype] if problem.phase == "train" else [])]
-    return max(float(np.finfo(name).eps) for name in (*computed, *kept))
+    computed = max(_eps(COMPUTED_IN[name].name) for name in (problem.dtype, problem.kv_dtype))
+    kept = max(_eps(problem.state_dtype), _eps(problem.grad_dtype) if problem.phase == "train" else 0.0)
+    return computed, kept if kept > computed else 0.0
+
+
+def _eps(dtype: str) -> float:
+    return float(np.finfo(dtype).eps)
 
 
 def named(gradients: Sequence[Array], problem: Attention) -> dict[str, Array]:
@@ -92,10 +96,12 @@ def shares(schedule: Schedule, parts: Parts, known: Reference) -> dict[str, floa
     """The greatest error of each result, as a share of its bound.
 
     Raises:
-        WrongResult: ranks that should hold the same differ.
+        WrongResult: ranks that should hold the same differ, or a result has another shape.
     """
     found = {}
     for name, ranks in parts.items():
         whole = assemble(schedule, name, ranks).astype(np.float64)
+        if whole.shape != (shape := known.expected[name].shape):
+            raise WrongResult(f"{name} has shape {whole.shape}, expected {shape}")
         found[name] = worst_ratio(error(whole, known.expected[name]), known.allowed[name])
     return found

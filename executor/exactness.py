@@ -4,8 +4,15 @@
     |lse error| <= 16 eps (1 + max|s| + log N)
     |gradient error| <= 16 eps (1 + max|s|) * its own contraction over absolute values, entry by entry
 
+where results are kept in a coarser dtype than they are computed in, more by
+
+    4 eps_kept (1 + max|lse|) max|v|, the same for lse, and that times the contraction for gradients
+
 s are the visible scores (q . k * scale), N the number of keys, eps of the dtype that was computed in. A score
-of size |s| carries a rounding error of eps |s|, which exp turns into a relative one: hence (1 + max|s|).
+of size |s| carries a rounding error of eps |s|, which exp turns into a relative one: hence (1 + max|s|). What is kept
+is rounded once a merge, not once a product, and a rounded lse is a relative error eps_kept |lse| of its block's weight:
+16 (1 + max|s|) of float16 would let a scale pass that is wrong by a twentieth. Values below the smallest normal number
+of a dtype are rounded as that number is.
 
 A softmax weight below the smallest normal number of the dtype may come out as 0: the contraction is taken over
 weights raised by that number / eps, which matters only where they have all but vanished.
@@ -23,6 +30,7 @@ from executor.kernels import Array, Positions
 from executor.kernels.dense import contract, score_blocks, softmax_blocks
 
 FACTOR = 16
+KEPT_FACTOR = 4
 
 
 class ForwardBounds(NamedTuple):
@@ -41,13 +49,27 @@ class BackwardBounds(NamedTuple):
 
 
 def forward_bounds(
-    q: Array, k: Array, v: Array, rows: Positions, cols: Positions, mask: str, scale: float, eps: float
+    q: Array,
+    k: Array,
+    v: Array,
+    rows: Positions,
+    cols: Positions,
+    mask: str,
+    scale: float,
+    eps: float,
+    kept: float = 0.0,
 ) -> ForwardBounds:
-    """Return the allowed errors of out and lse for a computation with unit roundoff `eps`."""
+    """Return the allowed errors of out and lse for a computation with unit roundoff `eps`.
+
+    Args:
+        kept: unit roundoff of what is kept between ops, if coarser.
+    """
     score = largest_score(q, k, rows, cols, mask, scale)
     value = float(np.abs(v.astype(np.float64)).max(initial=0.0))
     log_keys = math.log(max(1, len(cols)))
-    return ForwardBounds(FACTOR * eps * (1 + score) * value, FACTOR * eps * (1 + score + log_keys))
+    stored = _stored(q, k, rows, cols, mask, scale, kept)
+    out = FACTOR * eps * (1 + score) * max(value, tiny(eps)) + stored * max(value, tiny(kept))
+    return ForwardBounds(out, FACTOR * eps * (1 + score + log_keys) + stored)
 
 
 def backward_bounds(
@@ -60,15 +82,36 @@ def backward_bounds(
     mask: str,
     scale: float,
     eps: float,
+    kept: float = 0.0,
 ) -> BackwardBounds:
-    """Return the allowed errors of dq, dk and dv for a computation with unit roundoff `eps`."""
+    """Return the allowed errors of dq, dk and dv for a computation with unit roundoff `eps`.
+
+    Args:
+        kept: unit roundoff of what is kept between ops, if coarser.
+    """
     q, k, v, do = (x.astype(np.float64) for x in (q, k, v, do))
-    smallest = np.finfo(np.float32 if eps >= np.finfo(np.float32).eps else np.float64).tiny
     softmax = softmax_blocks(q, k, rows, cols, mask, scale)
-    parts = (part._replace(weights=part.weights + smallest / eps) for part in softmax)
+    parts = (part._replace(weights=part.weights + tiny(eps) / eps) for part in softmax)
     absolute = contract(parts, np.abs(q), np.abs(k), np.abs(v), np.abs(do), abs(scale), minus=+1)
-    factor = FACTOR * eps * (1 + largest_score(q, k, rows, cols, mask, scale))
-    return BackwardBounds(*(factor * x for x in absolute))
+    computed = FACTOR * eps * (1 + largest_score(q, k, rows, cols, mask, scale))
+    stored = _stored(q, k, rows, cols, mask, scale, kept)
+    least = computed * tiny(eps) + stored * tiny(kept)
+    return BackwardBounds(*((computed + stored) * x + least for x in absolute))
+
+
+def tiny(eps: float) -> float:
+    """Return the smallest normal number of the dtype of this unit roundoff; 0 of none."""
+    names = (name for name in ("float16", "float32", "float64") if 0 < float(np.finfo(name).eps) <= eps)
+    return next((float(np.finfo(name).tiny) for name in names), 0.0)
+
+
+def _stored(q: Array, k: Array, rows: Positions, cols: Positions, mask: str, scale: float, kept: float) -> float:
+    """Return the relative error of rounding states to what is kept; 0 if they are kept as computed."""
+    if not kept:
+        return 0.0
+    blocks = softmax_blocks(q.astype(np.float64), k.astype(np.float64), rows, cols, mask, scale)
+    lse = max((float(np.abs(b.lse[np.isfinite(b.lse)]).max(initial=0.0)) for b in blocks), default=0.0)
+    return KEPT_FACTOR * kept * (1 + lse)
 
 
 def largest_score(q: Array, k: Array, rows: Positions, cols: Positions, mask: str, scale: float) -> float:

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from executor.arrays import Array
 from executor.cases import Asked
 from executor.errors import BadInput
+from executor.limits import check_memory
+
+NAMES = ("q", "k", "v", "do")
 
 
-def read_inputs(path: str, asked: Asked) -> tuple[dict[str, Any], Asked]:
+def read_inputs(path: str, asked: Asked, dp: int = 1) -> tuple[dict[str, Any], Asked]:
     """Read q, k, v and do (N, batch * heads, D) from a .npz file, and ask for the problem they pose.
 
     Without do, nothing is asked of the programs that train.
 
+    Args:
+        dp: ranks that split the batch: how many sequences there are where nobody says.
     Raises:
-        BadInput: no such file, an array missing or of no shape that makes a problem; sizes are said as well.
+        BadInput: no such file, an array missing or of no shape that makes a problem; sizes or types are said as well.
     """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
-        raise BadInput(f"inputs {path} cannot be read as .npz: {error}") from None
+    arrays = _arrays(path)
     for name in ("q", "k", "v"):
         if name not in arrays:
             raise BadInput(f"inputs {path}: no array {name}: expected q, k, v, and do to train")
@@ -34,11 +36,37 @@ def read_inputs(path: str, asked: Asked) -> tuple[dict[str, Any], Asked]:
             raise BadInput(f"inputs {path}: {name} must be (tokens, batch * heads, width), got shape {shape}")
     if asked.shape_said or asked.length_said:
         raise BadInput(f"inputs {path} say the sizes: leave out --seq, --heads and the like")
-    return arrays, _posed(path, arrays, asked)
+    if asked.dtype not in ("", arrays["q"].dtype.name):
+        raise BadInput(f"inputs {path} are {arrays['q'].dtype.name}: leave out --dtype {asked.dtype}")
+    return arrays, _posed(path, arrays, asked, asked.batch or dp)
 
 
-def _posed(path: str, arrays: Mapping[str, Any], asked: Asked) -> Asked:
-    q, k, batch = arrays["q"], arrays["k"], asked.batch or 1
+def _arrays(path: str) -> dict[str, Array]:
+    """What the file has of q, k, v and do, in the byte order of this machine; nothing in it is run."""
+    if not Path(path).is_file():
+        what = "it is no file" if Path(path).exists() and path else "no such file"
+        raise BadInput(f"inputs {path} cannot be read as .npz: {what}")
+    try:
+        with open(path, "rb") as opened:
+            file = np.load(opened, allow_pickle=False)
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise ValueError("it holds one array without a name")
+            names = [name for name in NAMES if name in file.files]
+            sizes = {entry.filename: entry.file_size for entry in file.zip.infolist()} if file.zip else {}
+            check_memory(sum(sizes[f"{name}.npy"] for name in names))
+            return {name: _native(file[name]) for name in names}
+    except BadInput:
+        raise
+    except Exception as error:  # there is no end of ways to be broken
+        raise BadInput(f"inputs {path} cannot be read as .npz: {error or type(error).__name__}") from None
+
+
+def _native(array: Array) -> Array:
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _posed(path: str, arrays: Mapping[str, Any], asked: Asked, batch: int) -> Asked:
+    q, k = arrays["q"], arrays["k"]
     for name in ("q", "k"):
         if arrays[name].shape[1] % batch:
             raise BadInput(f"inputs {path}: batch {batch} does not divide the {arrays[name].shape[1]} heads of {name}")

@@ -5,6 +5,7 @@ Only the standard library and click are imported here, so that the environment i
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import signal
@@ -33,11 +34,22 @@ SIZES = (  # what launchers tell the ranks they start: how many there are
     "OMPI_COMM_WORLD_SIZE",
     "MV2_COMM_WORLD_SIZE",
     "PALS_SIZE",
+    "FLUX_JOB_SIZE",
+    "JSM_NAMESPACE_SIZE",
     "SLURM_STEP_NUM_TASKS",
     "SLURM_NTASKS",
 )
-LOCAL_SIZES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")  # on this host
-RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_PROCID")
+STEP_SIZES = tuple(name for name in SIZES if name != "SLURM_NTASKS")  # a batch script has that one, and is no rank
+LOCAL_SIZES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "LOCAL_WORLD_SIZE")  # on this host; torchrun's last
+RANKS = (
+    "PMI_RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "MV2_COMM_WORLD_RANK",
+    "PALS_RANKID",
+    "FLUX_TASK_RANK",
+    "JSM_NAMESPACE_RANK",
+    "SLURM_PROCID",
+)
 COMMAND = "ringloom-run"
 PATIENCE = 20.0  # seconds that a rank waits for the others to find the same error
 
@@ -65,7 +77,8 @@ def beside_each_other(environ: Mapping[str, str]) -> int | None:
 
 def said(names: Sequence[str], environ: Mapping[str, str]) -> int | None:
     """The first of these numbers that the environment has."""
-    return next((int(environ[name]) for name in names if environ.get(name, "").isdecimal()), None)
+    texts = (environ.get(name, "") for name in names)
+    return next((int(text) for text in texts if text.isdecimal() and len(text) < 10), None)
 
 
 def world() -> MPI.Comm:
@@ -77,7 +90,7 @@ def world() -> MPI.Comm:
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
-        line = str(error).strip().splitlines()[0]
+        line = _line(error) if isinstance(error, ImportError) else str(error).strip().partition("\n")[0]
         raise BadInput(f"MPI is missing ({line}): pip install 'ringloom[mpi]', or use --local N") from None
     comm = MPI.COMM_WORLD
     if not _meeting:
@@ -107,19 +120,43 @@ def agree(size: int, local: int, environ: Mapping[str, str]) -> None:
                 )
 
 
-def again(ranks: int, argv: Sequence[str]) -> NoReturn:
-    """Become `mpiexec -n ranks` of this very command.
+def alike(comm: MPI.Comm, did: str, text: str) -> None:
+    """Be sure that all ranks say the same, or they would wait for each other for ever.
+
+    Args:
+        did: what a rank that differs did, before "than rank 0".
+    Raises:
+        BadInput: on every rank, the first that differs.
+    """
+    quietly(comm)
+    digests = comm.allgather(hashlib.sha256(text.encode()).digest())
+    for rank, digest in enumerate(digests):
+        if digest != digests[0]:
+            raise BadInput(f"rank {rank} {did} rank 0: all ranks run one program")
+
+
+def refuse_ranks(option: str) -> None:
+    """Refuse an option that is for one process alone, where a launcher started several.
+
+    Raises:
+        BadInput: how many there are.
+    """
+    if (size := said(STEP_SIZES, os.environ)) and size > 1:
+        raise BadInput(f"{option}: these are {size} ranks of a launcher already")
+
+
+def again(ranks: int, command: Sequence[str]) -> NoReturn:
+    """Become `mpiexec -n ranks` of a command of this Python.
 
     Raises:
         BadInput: there is no mpiexec, or this is one of its ranks already.
     """
-    if (size := said(SIZES, os.environ)) and size > 1:
-        raise BadInput(f"--launch {ranks}: these are {size} ranks of a launcher already")
+    refuse_ranks(f"--launch {ranks}")
     beside = Path(sys.executable).with_name("mpiexec")
     mpiexec = str(beside) if os.access(beside, os.X_OK) else shutil.which("mpiexec")
     if mpiexec is None:
         raise BadInput(f"--launch {ranks} needs mpiexec, and none is found: pip install 'ringloom[mpi]'")
-    os.execv(mpiexec, [mpiexec, "-n", str(ranks), sys.executable, "-m", "executor.commands", *argv])
+    os.execv(mpiexec, [mpiexec, "-n", str(ranks), sys.executable, *command])
 
 
 def guarded(main: Callable[[], Any]) -> int:
@@ -133,7 +170,8 @@ def guarded(main: Callable[[], Any]) -> int:
         refuse(error.format_message() if isinstance(error, click.ClickException) else str(error))
         return 2
     except (KeyboardInterrupt, click.Abort):
-        print(f"{COMMAND}: interrupted", file=sys.stderr)
+        if _rank() == 0:
+            print(f"{COMMAND}: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter fails to flush it
@@ -178,11 +216,15 @@ def quietly(comm: MPI.Comm) -> None:
     """Meet all ranks without using the cores that one of them needs."""
     request = comm.Ibarrier()
     while not request.Test():
-        time.sleep(0.005)
+        time.sleep(0.001)
 
 
 def _rank() -> int:
-    return _meeting[0].Get_rank() if _meeting else said(RANKS, os.environ) or 0
+    """This rank by MPI, or by a launcher that MPI does not know; a number that cannot be is left from another job."""
+    if _meeting and _meeting[0].Get_size() > 1:
+        return _meeting[0].Get_rank()
+    rank = said(RANKS, os.environ) or 0
+    return rank if rank < (said(SIZES, os.environ) or 1) else 0
 
 
 def _line(error: Exception) -> str:

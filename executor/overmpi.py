@@ -9,7 +9,7 @@ from typing import Any
 from mpi4py import MPI
 
 from algorithms.ir import Schedule
-from executor import mpi
+from executor import launch, mpi
 from executor.arrays import Arrays
 
 
@@ -25,6 +25,7 @@ class Everyone:
 
     def __call__(self, work: Sequence[tuple[Schedule, Arrays]]) -> list[dict[str, list[Any]]] | None:
         """Run schedules one after the other; return their results by rank on rank 0, None on the others."""
+        launch.alike(self.comm, "traced other schedules than", "".join(full_text(schedule) for schedule, _ in work))
         mine = [self._run(schedule, arrays).results for schedule, arrays in work]
         ranks = self.comm.gather(mine, root=0)
         if ranks is None:
@@ -40,3 +41,9 @@ class Everyone:
             if measured is not None:
                 measured.write(self.timeline)
         return run
+
+
+def full_text(schedule: Schedule) -> str:
+    """A schedule as text that differs where any rank would do anything else."""
+    tokens = [str(v.tokens) for op in schedule.ops for v in op.outputs]
+    return f"{schedule}\n{schedule.problem}\n{tokens}\n"

@@ -15,7 +15,7 @@ from algorithms.ir.problem import PHASES
 from algorithms.options import DTYPES, algorithms_from
 from algorithms.ways import parse
 from executor import launch
-from executor.cases import Asked, Case, cases
+from executor.cases import Asked, Case, cases, shared
 from executor.check import Known, in_one_process, prove, refuse_unrunnable, warm
 from executor.errors import BadInput
 from executor.inputs import read_inputs
@@ -40,11 +40,12 @@ def proved(names: Sequence[str], local: int | None, options: Options) -> int:
     algorithms, ways = _read(lambda: algorithms_from(",".join(names))), _ways(options)
     _read(lambda: kernel_called(options["kernel"]))
     asked = _asked(options)
-    arrays = None
-    if options["inputs"]:
-        arrays, asked = read_inputs(options["inputs"], asked)
-    have = f"{ranks} in one process" if local else f"MPI has {ranks}"
+    arrays, have = None, f"{ranks} in one process" if local else f"MPI has {ranks}"
+    if options["inputs"] is not None:
+        arrays, asked = read_inputs(options["inputs"], asked, shared(asked, ranks, have).dp)
     todo, others = cases(algorithms, asked, ranks, have)
+    if comm is not None:
+        launch.alike(comm, "was asked for something else than", _text(todo, options))
     known = Known(options["seed"], arrays)
     refuse_unrunnable(todo, known)
     timeline = _timeline(options, todo, comm)
@@ -68,7 +69,7 @@ def _run(
         from executor.overmpi import Everyone
 
         run = Everyone(comm, kernel, ways, timeline)
-        _warm_one_a_host(comm, kernel, todo)
+        _warm(comm, kernel, todo)
     for row in prove(todo, known, run):
         report.add(row)
     if not report.rows:
@@ -78,16 +79,24 @@ def _run(
     return comm.bcast(status, root=0) if comm else status
 
 
-def _warm_one_a_host(comm: MPI.Comm, kernel: str, todo: Sequence[Case]) -> None:
-    """Let one rank of each host compile; the others find its code in the cache."""
+def _warm(comm: MPI.Comm, kernel: str, todo: Sequence[Case]) -> None:
+    """Let one rank of each host compile; the others then find its code in the cache, before anything is timed."""
     from mpi4py import MPI
 
     here = comm.Split_type(MPI.COMM_TYPE_SHARED)
-    if here.Get_rank() == 0:
-        for problem in {(p.dtype, p.kv_dtype, p.phase): p for case in todo for p in case.problems}.values():
-            warm(kernel, problem)
+    first = here.Get_rank() == 0
     here.Free()
-    launch.quietly(comm)
+    problems = {(p.dtype, p.kv_dtype, p.phase): p for case in todo for p in case.problems}.values()
+    for turn in (first, not first):
+        for problem in problems if turn else ():
+            warm(kernel, problem)
+        launch.quietly(comm)
+
+
+def _text(todo: Sequence[Case], options: Options) -> str:
+    """What all ranks must have been asked for alike."""
+    asked = [(case.algorithm, str(case.mesh), case.layout, case.problems) for case in todo]
+    return repr((asked, *(options[name] for name in ("seed", "kernel", "ways", "timeline"))))
 
 
 def _asked(options: Options) -> Asked:
@@ -112,7 +121,7 @@ def _ways(options: Options) -> Mapping[str, str] | None:
 
 
 def _timeline(options: Options, todo: Sequence[Case], comm: MPI.Comm | None) -> Path | None:
-    if not options["timeline"]:
+    if options["timeline"] is None:
         return None
     path, count = Path(options["timeline"]), sum(len(case.problems) for case in todo)
     if comm is None:
@@ -121,7 +130,7 @@ def _timeline(options: Options, todo: Sequence[Case], comm: MPI.Comm | None) -> 
         raise BadInput(
             f"--timeline is of one case, these are {count}: say --phase, --mesh, --mask, --layout, --heads and --seq"
         )
-    if not os.access(path.parent, os.W_OK) or path.is_dir():
+    if not options["timeline"] or not path.parent.is_dir() or path.is_dir() or not os.access(path.parent, os.W_OK):
         raise BadInput(f"--timeline {path} cannot be written")
     return path
 

@@ -12,6 +12,9 @@ from topologies.links import LINK_KINDS
 from topologies.units import ms, ns, us
 
 UNITS = {"us": us, "ms": ms, "ns": ns, "%": 0.01}
+LEAST_SHARE = 1e-6
+MOST = {"merge_nbytes": 1e6}  # bytes of an element; launches: LONGEST
+LONGEST = 3600.0  # seconds
 SHARES = ("memory_share", "decode_memory_share", "plain_share")
 NUMBERS = tuple(f.name for f in fields(Costs) if f.name not in ("kernel", "link_share"))
 
@@ -48,10 +51,12 @@ def _number(name: str, text: str) -> float:
         value = math.nan
     if not 0 <= value < math.inf:
         raise ValueError(f"assumption {name} must be a number of at least 0, got {text!r}")
+    if value > MOST.get(name, LONGEST):
+        raise ValueError(f"assumption {name} must be at most {MOST.get(name, LONGEST):g}, got {text}")
     return value
 
 
 def _share(name: str, value: float) -> float:
-    if not 0 < value <= 1:
-        raise ValueError(f"assumption {name} is a share: above 0, at most 1 (100%), got {value:g}")
+    if not LEAST_SHARE <= value <= 1:
+        raise ValueError(f"assumption {name} is a share: at least {LEAST_SHARE:g}, at most 1 (100%), got {value:g}")
     return value

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
 
-from algorithms.ir import Attention, Inapplicable, Mesh, Program, Schedule, ScheduleError
+from algorithms.ir import Attention, Inapplicable, Mesh, Program, Schedule
 from algorithms.ir.job import Job
-from algorithms.ir.laws import check
 from algorithms.ir.mesh import JOB_AXES
 from algorithms.ir.timeline import Timeline
+from algorithms.own import traced
 from sim.bound import Bound, bound
 from sim.result import Errors, Result, result
 from sim.simulate import Site, simulate
@@ -50,15 +50,7 @@ class Candidate:
         """
         if ":" not in self.algorithm:
             return self.program(self.problem, self.mesh)
-        try:
-            schedule = self.program(self.problem, self.mesh)
-            check(schedule)
-        except Inapplicable:
-            raise
-        except Exception as error:
-            what = str(error) if isinstance(error, ScheduleError) else f"{type(error).__name__}: {error}"
-            raise ScheduleError(f"{self}: {what}") from error
-        return schedule
+        return traced(str(self), self.program, self.problem, self.mesh)
 
 
 @dataclass(frozen=True)
@@ -92,7 +84,7 @@ def meshes(program: Program, job: Job) -> list[Mesh]:
     found = job.meshes(program.axes)
     if not found:
         typed = [axis for axis in job.axes or () if axis not in JOB_AXES]
-        raise Inapplicable(f"it runs over mesh axes {', '.join(program.axes)}, not {', '.join(typed)}")
+        raise Inapplicable(f"it runs over mesh axes {', '.join(program.axes)}, not {', '.join(typed) or 'none'}")
     return found
 
 

@@ -68,6 +68,9 @@ class Costs:
         ]
 
 
+IDEAL = Costs(memory_share=1.0, decode_memory_share=1.0, merge_nbytes=0.0)
+
+
 class Machine:
     """The GPUs that run a schedule, as numbers per rank.
 
@@ -78,9 +81,9 @@ class Machine:
     """
 
     def __init__(self, graph: nx.DiGraph, gpus: list[str], costs: Costs) -> None:
-        self.costs = costs
         nodes = [graph.nodes[gpu] for gpu in gpus]
         self.names = [str(node.get("gpu", "")) for node in nodes]
+        self.costs = costs if any(self.names) else IDEAL
         self.flop_rate = _shared([float(node["flop_rate"]) for node in nodes])
         self.memory_bandwidth = _shared([float(node.get("memory_bandwidth", np.inf)) for node in nodes])
         self.real = _shared([float(bool(name)) for name in self.names])
@@ -137,7 +140,7 @@ class Machine:
     def assumptions(self, problem: Attention) -> list[str]:
         """Name what the times of a problem on these GPUs rest on: the kernel that runs, and every number."""
         if not any(self.names):
-            return ["an idealised cluster: compute takes FLOP / flop_rate, nothing is launched, links are as given"]
+            return ["an idealised cluster: ops take FLOP / flop_rate or bytes / memory bandwidth, nothing is launched"]
         passes = ("fwd", "bwd") if problem.phase == "train" else ("fwd",)
         kernels = [_kernel_line(gpu, p, problem, self.costs) for gpu in sorted(set(self.names)) for p in passes]
         return [*kernels, *self.costs.assumptions()]
@@ -172,6 +175,7 @@ def _kernel_line(gpu: str, passes: str, problem: Attention, costs: Costs) -> str
     if fit is None:
         return f"attention {passes} on {gpu}: no published kernel speed for {problem.dtype}"
     other = "" if (fit.gpu, fit.head_dim) == (kernel_table.chip(gpu), problem.head_dim) else ", the nearest published"
+    other += ", forward and backward together" if fit.passes != passes else ""
     return (
         f"attention {passes} on {gpu}: {fit.kernel}, fitted to its speed on {fit.gpu} at head size {fit.head_dim}"
         f"{other} (rms 3% over all fits; {fit.source})"

@@ -43,7 +43,10 @@ def _kept(function: Function, options: dict[str, bool]) -> Function:
 
     Otherwise a change in `maxmin.py` would leave the old solver inside a cached `step`.
     """
-    dispatcher: Any = _njit(cache=True, **options)(function)
+    try:
+        dispatcher: Any = _njit(cache=True, **options)(function)
+    except RuntimeError:  # neither this folder nor the home can be written: every run compiles
+        dispatcher = _njit(**options)(function)
     cache_file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if hasattr(cache_file, "_source_stamp"):
         cache_file._source_stamp = _DIGEST

@@ -1,7 +1,10 @@
 """What the engine runs: bulk ops over all ranks on in-order streams, and their frozen tables."""
 
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +13,7 @@ from sim.network import Network
 from sim.state import COMPUTE, PERMUTE, Bools, Floats, Ints, Plan
 
 Numbers = float | npt.ArrayLike  # one for all ranks, or one a rank
+ROW_BYTES = 40  # of memory for a number of one rank: as given, as kept, as the engine has it, and whom it goes to
 
 
 class Program:
@@ -34,6 +38,7 @@ class Program:
         self._pattern_ids: dict[object, int] = {}
         self._whole: set[int] = set()  # rows that are known to hold whole numbers
         self._held: list[object] = []  # keeps what _row_ids and _pattern_ids know by identity
+        self._most = _free_memory() // (ROW_BYTES * ranks)  # rows
 
     def compute(self, cost: Numbers, after: Sequence[int] = (), stream: int = 0) -> int:
         """Add a compute of `cost` seconds [ranks]; return its op id."""
@@ -76,6 +81,11 @@ class Program:
             raise ValueError(f"{name} must be one number or one a rank ({self.ranks}), got shape {row.shape}")
         row = np.broadcast_to(row, (self.ranks,))
         self._check(np.isfinite(row) & (row >= 0), row, name, "finite and not negative")
+        if len(self.rows) >= self._most:
+            raise ValueError(
+                f"no memory for more than {self._most} steps of {self.ranks} ranks, {ROW_BYTES} bytes each: "
+                "use fewer ranks, or ways of fewer rounds, as all_reduce=doubling"
+            )
         self._held.append(values)
         self._row_ids[is_number, key] = len(self.rows)
         self.rows.append(row)
@@ -100,6 +110,17 @@ class Program:
         self._held.append(dst)
         self._pattern_ids[id(dst)] = index
         return index
+
+
+def _free_memory() -> int:
+    """Return the bytes of memory that a program may take: what the system says it can give."""
+    try:
+        found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+    except OSError:
+        found = None
+    if found:
+        return int(found[1]) * 1024
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**34
 
 
 def _check_pattern(dst: Ints, ranks: int, op: int) -> None:

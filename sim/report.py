@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PLAIN_WIDTH = 120  # columns, where there is no terminal
 WIDE = 116  # columns that the whole ranking needs
+RULE = "\u2500"  # of which a table's line is made
 Cell = str | Text
 
 
@@ -32,7 +33,16 @@ def printing(file: IO[str]) -> Iterator[Console]:
         return
     text = io.StringIO()
     yield Console(file=text, width=PLAIN_WIDTH, color_system=None, highlight=False, emoji=False, markup=False)
-    file.write("".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines()))
+    plain = "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
+    file.write(plain if _has(file, RULE) else plain.replace(RULE, "-"))
+
+
+def _has(file: IO[str], character: str) -> bool:
+    """Whether the encoding of a file has a character."""
+    try:
+        return bool(character.encode(getattr(file, "encoding", None) or "utf-8"))
+    except UnicodeEncodeError:
+        return False
 
 
 def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Cell]]) -> Table:
@@ -110,7 +120,15 @@ def ranking(results: Sequence[Result], tried: Mapping[str, int], width: int = PL
 
 def _tie(found: Result, results: Sequence[Result]) -> bool:
     """Whether a result cannot be told from the best, and there is another."""
-    return len(results) > 1 and results[1].ties(results[0]) and found.ties(results[0])
+    return found.ties(results[0]) and any(other.ties(results[0]) for other in results[1:])
+
+
+def tie_text(results: Sequence[Result]) -> str:
+    """What the marks mean; empty if nothing is marked."""
+    marked = [_tie(found, results) for found in results]
+    ties = sum(marked)
+    which = f"the first {ties}" if all(marked[:ties]) else f"the {ties} marked"
+    return f"= {which} cannot be told apart: their times overlap within the stated error" if ties else ""
 
 
 def _row(place: str, found: Result) -> list[Cell]:

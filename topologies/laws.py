@@ -1,20 +1,19 @@
 """The laws of a topology: what every graph must keep, whoever wrote it.
 
 G1  every node is of a known kind, and the graph has a name
-G2  every GPU has a rank; the ranks are 0 .. P-1, once each
-G3  every number of a GPU is positive and finite; flop_rate is there
-G4  every link joins two nodes and has a positive, finite bandwidth
-G5  every link has a finite latency of at least 0
+G2  every GPU has a rank and nothing else has one; the ranks are 0 .. P-1, once each
+G3  every number of a GPU is from 1 to 1e24; flop_rate is there
+G4  every link joins two nodes and has a bandwidth from 1 to 1e24
+G5  every link has a latency from 0 to an hour
 G6  every link is of a known kind and says whether it is offloaded
 G7  every GPU reaches every other
 G8  every number has a source or an assumption
 G9  the NIC that a GPU names is a NIC
 """
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from topologies.links import LINK_KINDS, NODE_KINDS
 
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     import networkx as nx
 
 GPU_NUMBERS = ("flop_rate", "memory", "memory_bandwidth")
+LARGEST = 1e24  # FLOP/s, bytes/s, bytes: beyond it, as below 1, a number is a mistake
+LONGEST = 3600.0  # seconds
 
 
 class TopologyError(ValueError):
@@ -53,7 +54,12 @@ def facts(graph: "nx.DiGraph") -> Iterator[str]:
 
 
 def unaccounted(graph: "nx.DiGraph") -> list[str]:
-    """Return the facts for which the graph lists neither a source nor an assumption."""
+    """Return the facts for which the graph lists neither a source nor an assumption.
+
+    Raises:
+        TopologyError: its sources or assumptions are no text.
+    """
+    _texts(graph)
     assumed = {text.partition(":")[0].split(" ")[0] for text in graph.graph.get("assumptions", ())}
     known = assumed | set(graph.graph.get("sources", ()))
     return [fact for fact in facts(graph) if fact not in known]
@@ -65,6 +71,8 @@ def _kinds(graph: "nx.DiGraph") -> None:
         raise TopologyError(f"G1: a topology is a networkx.DiGraph, got {type(graph).__name__}")
     if not isinstance(graph.graph.get("name"), str) or not graph.graph["name"]:
         raise TopologyError(f"G1: a topology has a name, got {graph.graph.get('name')!r}")
+    if not graph.graph["name"].isprintable():
+        raise TopologyError(f"G1: a topology's name can be printed: got {graph.graph['name']!r}")
     for node, kind in graph.nodes(data="kind"):
         if kind not in NODE_KINDS:
             raise TopologyError(f"G1: a node's kind is one of {', '.join(NODE_KINDS)}: {node} has {kind!r}")
@@ -74,9 +82,11 @@ def _ranks(graph: "nx.DiGraph") -> None:
     """Check G2."""
     owners: dict[int, str] = {}
     for node, data in graph.nodes(data=True):
-        if data["kind"] != "gpu":
-            continue
         rank = data.get("rank")
+        if data["kind"] != "gpu":
+            if rank is not None:
+                raise TopologyError(f"G2: only a GPU has a rank: {node}, a {data['kind']}, has {rank!r}")
+            continue
         if isinstance(rank, bool) or not isinstance(rank, Integral):
             raise TopologyError(f"G2: a GPU's rank is a whole number: {node} has {rank!r}")
         if rank in owners:
@@ -97,8 +107,8 @@ def _gpu_numbers(graph: "nx.DiGraph") -> None:
         for number in GPU_NUMBERS:
             value = data.get(number)
             absent = value is None and number != "flop_rate"
-            if not absent and not (_finite(value) and value > 0):
-                raise TopologyError(f"G3: {number} of a GPU is positive and finite: {node} has {value!r}")
+            if not absent and not _within(value, 1, LARGEST):
+                raise TopologyError(f"G3: {number} of a GPU is from 1 to {LARGEST:g}: {node} has {_shown(value)}")
 
 
 def _links(graph: "nx.DiGraph") -> None:
@@ -107,10 +117,10 @@ def _links(graph: "nx.DiGraph") -> None:
         bandwidth, latency = data.get("bandwidth"), data.get("latency")
         if a == b:
             raise TopologyError(f"G4: a link joins two nodes: {a} is joined to itself")
-        if not (_finite(bandwidth) and bandwidth > 0):
-            raise TopologyError(f"G4: a link's bandwidth is positive and finite: {a} -> {b} has {bandwidth!r}")
-        if not (_finite(latency) and latency >= 0):
-            raise TopologyError(f"G5: a link's latency is finite and at least 0: {a} -> {b} has {latency!r}")
+        if not _within(bandwidth, 1, LARGEST):
+            raise TopologyError(f"G4: a link's B/s are from 1 to {LARGEST:g}: {a} -> {b} has {_shown(bandwidth)}")
+        if not _within(latency, 0, LONGEST):
+            raise TopologyError(f"G5: a link's seconds are from 0 to {LONGEST:g}: {a} -> {b} has {_shown(latency)}")
         if data.get("kind") not in LINK_KINDS:
             kinds = ", ".join(LINK_KINDS)
             raise TopologyError(f"G6: a link's kind is one of {kinds}: {a} -> {b} has {data.get('kind')!r}")
@@ -140,6 +150,15 @@ def _accounts(graph: "nx.DiGraph") -> None:
         raise TopologyError(f"G8: every number has a source or an assumption: {where} has none for {missing[0]}")
 
 
+def _texts(graph: "nx.DiGraph") -> None:
+    """Check that what G8 reads can be printed: texts by fact, and a list of texts."""
+    name, sources, assumed = graph.graph.get("name"), graph.graph.get("sources", {}), graph.graph.get("assumptions", ())
+    if not isinstance(sources, Mapping) or not all(isinstance(x, str) for pair in sources.items() for x in pair):
+        raise TopologyError(f"G8: sources are texts by fact: {name} has {_shown(sources)}")
+    if not isinstance(assumed, list | tuple) or not all(isinstance(x, str) for x in assumed):
+        raise TopologyError(f"G8: assumptions are a list of texts: {name} has {_shown(assumed)}")
+
+
 def _affinity(graph: "nx.DiGraph") -> None:
     """Check G9."""
     for node, nic in graph.nodes(data="nic"):
@@ -147,6 +166,13 @@ def _affinity(graph: "nx.DiGraph") -> None:
             raise TopologyError(f"G9: the NIC that a GPU names is a NIC: {node} has {nic!r}")
 
 
-def _finite(value: object) -> bool:
-    """Tell whether value is a real, finite number."""
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+def _within(value: Any, least: float, most: float) -> bool:
+    """Tell whether value is a real number in a range."""
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    return real and bool(least <= value <= most)
+
+
+def _shown(value: object) -> str:
+    """Write a value, cut to a length that fits a line."""
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."

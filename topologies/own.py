@@ -1,18 +1,22 @@
 """A topology of the caller's own: FILE.py:NAME wherever the name of a cluster is taken."""
 
+import contextlib
 import functools
 import importlib.util
 import sys
+from numbers import Real
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from topologies.laws import unaccounted
+from topologies.laws import GPU_NUMBERS, unaccounted
 
 if TYPE_CHECKING:
     import networkx as nx
 
     from topologies import Topology
+
+NUMBERS = (*GPU_NUMBERS, "bandwidth", "latency")
 
 
 def load(name: str) -> "Topology":
@@ -52,7 +56,8 @@ def _run(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses of the file look themselves up here
     try:
-        spec.loader.exec_module(module)
+        with contextlib.redirect_stdout(sys.stderr):  # stdout is for answers
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise ValueError(f"{path} cannot be run: {_one_line(error)}") from error
@@ -64,8 +69,9 @@ def _call(body: "Topology", name: str, size: tuple[int, ...]) -> "nx.DiGraph":
     import networkx as nx
 
     try:
-        graph = body(*size)
-    except Exception as error:
+        with contextlib.redirect_stdout(sys.stderr):
+            graph = body(*size)
+    except (Exception, SystemExit) as error:
         raise ValueError(f"{name} failed on {_written(size)}: {_one_line(error)}") from error
     if not isinstance(graph, nx.DiGraph):
         raise ValueError(f"{name} must return a networkx.DiGraph, got {type(graph).__name__}")
@@ -73,14 +79,24 @@ def _call(body: "Topology", name: str, size: tuple[int, ...]) -> "nx.DiGraph":
 
 
 def _complete(graph: "nx.DiGraph", name: str, size: tuple[int, ...]) -> None:
-    """Fill in what the author of a file may leave out."""
+    """Fill in what the author of a file may leave out, and make floats of numbers of any library."""
     graph.graph["name"] = graph.graph.get("name") or f"{name}{_written(size)}"
     for _, _, link in graph.edges(data=True):
         link.setdefault("kind", "link")
         link.setdefault("offloaded", True)
+    for data in (*(d for _, d in graph.nodes(data=True)), *(d for _, _, d in graph.edges(data=True))):
+        data.update({name: _number(data[name]) for name in NUMBERS if name in data})
     graph.graph.setdefault("sources", {})
     stated = [f"{fact}: as written in {name}" for fact in unaccounted(graph)]
     graph.graph["assumptions"] = [*graph.graph.get("assumptions", ()), *stated]
+
+
+def _number(value: object) -> object:
+    """Return a real number as a float; anything else, and what no float can hold, as it is."""
+    try:
+        return float(value) if isinstance(value, Real) and not isinstance(value, bool) else value
+    except OverflowError:
+        return value
 
 
 def _written(size: tuple[int, ...]) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from algorithms import unknown
 from algorithms.ir.expr import Ints, ScheduleError
 from algorithms.ir.mesh import JOB_AXES, Mesh
 from algorithms.ir.order import overwrites
-from algorithms.ir.schedule import Op, Schedule, per_rank
+from algorithms.ir.schedule import Op, Schedule, Value, per_rank
 from algorithms.ir.tokens import Runs, Tokens
 from algorithms.ops import module
 from algorithms.ops.load import shard_width
@@ -19,6 +20,8 @@ from algorithms.ops.load import shard_width
 _PRIMES = np.array([2**31 - 1, 2**31 - 19], dtype=np.int64)
 _BASES = np.array([1_234_567_891, 987_654_323], dtype=np.int64)
 Met = Ints | None
+RESULTS = ("out", "lse", "dq", "dk", "dv")
+WHOLE = {"prefill": ("out", "lse"), "decode": ("out", "lse"), "train": ("dq", "dk", "dv")}
 
 
 def check(schedule: Schedule) -> None:
@@ -36,17 +39,17 @@ def check(schedule: Schedule) -> None:
 
 
 def _written_once_and_before(schedule: Schedule) -> None:
-    written = set[int]()
+    written: dict[int, Value] = {}
     for op in schedule.ops:
         for v in op.inputs:
-            if v.id not in written:
+            if written.get(v.id) is not v:  # not there yet, or of another tracing
                 raise ScheduleError(f"S2: {schedule.name}: op {op.id} {op.kind} reads {v} before it is written")
         for v in op.outputs:
             if v.id in written:
                 raise ScheduleError(f"S1: {schedule.name}: op {op.id} {op.kind} writes {v} a second time")
-            written.add(v.id)
+            written[v.id] = v
     for name, v in schedule.results.items():
-        if v.id not in written:
+        if written.get(v.id) is not v:
             raise ScheduleError(f"S2: {schedule.name}: result {name} is {v}, which nothing writes")
 
 
@@ -71,6 +74,7 @@ def _exactly_once(schedule: Schedule, laws: Laws, met: dict[int, Met]) -> None:
 
 def _every_row(schedule: Schedule, laws: Laws) -> None:
     problem, mesh = schedule.problem, schedule.mesh
+    _every_result(schedule)
     _every_head(schedule)
     copies = int(np.prod([mesh.axes.get(a, 1) for a in JOB_AXES]))
     for name, v in schedule.results.items():
@@ -82,6 +86,16 @@ def _every_row(schedule: Schedule, laws: Laws) -> None:
             raise ScheduleError(
                 f"S10: {schedule.name}: the ranks' rows of result {name} are not every row once: {v.tokens}"
             )
+
+
+def _every_result(schedule: Schedule) -> None:
+    for name in schedule.results:
+        if name not in RESULTS:
+            raise ScheduleError(f"S10: {schedule.name}: {unknown('result', str(name), RESULTS)}")
+    phase = schedule.problem.phase
+    for name in WHOLE[phase]:
+        if name not in schedule.results:
+            raise ScheduleError(f"S10: {schedule.name}: {phase} has results {', '.join(WHOLE[phase])}: no {name}")
 
 
 def _every_head(schedule: Schedule) -> None:

@@ -22,7 +22,7 @@ class Mesh:
         ScheduleError: a size is not a positive integer.
     """
 
-    def __init__(self, **axes: int) -> None:
+    def __init__(self, /, **axes: int) -> None:
         for name, size in axes.items():
             if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
                 raise ScheduleError(f"S3: mesh axis {name} must be at least 1, got {size}")

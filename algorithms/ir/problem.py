@@ -73,9 +73,9 @@ class Attention:
             raise ScheduleError(f"queries are the last of the keys: {self.query_len} queries, {self.key_len} keys")
         pairs = self.query_len * self.key_len
         elements = self.batch * self.heads * max(self.head_dim, self.head_dim_v) * self.key_len
-        if max(pairs, 8 * elements) > 2**62:
+        if pairs > 2**62 or 8 * elements > 2**56:  # a rank may hold, and send, a hundred times the bytes
             sizes = f"{self.query_len} queries, {self.key_len} keys, {self.heads} heads, batch {self.batch}"
-            raise ScheduleError(f"too large to count: pairs and bytes must stay below 2^62, got {sizes}")
+            raise ScheduleError(f"too large to count: pairs must stay below 2^62 and bytes below 2^56, got {sizes}")
         if self.shared_kv and self.head_dim_v > self.head_dim:
             raise ScheduleError(f"shared_kv takes V from K: head_dim_v={self.head_dim_v} > head_dim={self.head_dim}")
         for name in ("dtype", "kv_dtype", "state_dtype", "grad_dtype"):

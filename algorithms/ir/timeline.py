@@ -98,14 +98,18 @@ class Timeline:
 
 @contextlib.contextmanager
 def whole(path: str | os.PathLike[str]) -> Iterator[TextIO]:
-    """Open a file that takes its name only when all of it is written.
+    """Open a file that takes its name only when all of it is written; a device or a pipe is written as it stands.
 
     Raises:
         ValueError: it cannot be written.
     """
-    target = Path(path)
-    partial = target.with_name(f"{target.name}.{os.getpid()}.part")
+    target = Path(os.path.realpath(path))  # a link stays, and the file that it names is replaced
+    partial = target.with_name(f"{target.name[:50]}.{os.getpid()}.part")
     try:
+        if _is_device(Path(path)):
+            with open(path, "w", encoding="utf-8") as file:
+                yield file
+            return
         with partial.open("w", encoding="utf-8") as file:
             yield file
         partial.replace(target)
@@ -113,6 +117,12 @@ def whole(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         raise ValueError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _is_device(path: Path) -> bool:
+    """Whether nothing may be renamed over a path: a device, a pipe, or a name such as /dev/stdout for an open file."""
+    root = path.absolute().parts[1:3]
+    return (root[0] in ("dev", "proc") and root[-1] != "shm") or (path.exists() and not path.is_file())
 
 
 def line(op: Op) -> dict[str, Any]:

@@ -7,10 +7,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from algorithms import unknown
 from algorithms.ir.expr import Expr, ScheduleError
 from algorithms.ir.layout import LAYOUTS
 from algorithms.ir.mesh import JOB_AXES, Mesh
-from algorithms.ir.problem import Attention, Inapplicable
+from algorithms.ir.problem import PHASES, Attention, Inapplicable
 from algorithms.ir.schedule import Op, Partial, Schedule, TensorType, Value
 from algorithms.ir.tokens import Tokens
 
@@ -97,8 +98,22 @@ class Program:
             results = self.body(me, problem)
         finally:
             _ACTIVE.reset(token)
-        named = results._asdict() if isinstance(results, Partial) else dict(results)
-        return Schedule(self.name, mesh, problem, tuple(me.ops), named)
+        return Schedule(self.name, mesh, problem, tuple(me.ops), _named(self.name, results))
+
+
+def _named(name: str, results: object) -> dict[str, Value]:
+    """Refuse what is no state and no results by name, such as the None of a forgotten `return`."""
+    named = results._asdict() if isinstance(results, Partial) else results
+    if not isinstance(named, Mapping) or not named:
+        raise ScheduleError(f"S10: {name} returns the state (out, lse), or results by name: got {_shown(results)}")
+    for result, value in named.items():
+        if not isinstance(value, Value):
+            raise ScheduleError(f"S10: {name}: result {result} is what an op returned: got {_shown(value)}")
+    return dict(named)
+
+
+def _shown(x: object) -> str:
+    return type(x).__name__ if x is not None else "None"
 
 
 def _check_job(problem: Attention, mesh: Mesh) -> None:
@@ -111,5 +126,24 @@ def _check_job(problem: Attention, mesh: Mesh) -> None:
 
 
 def spmd(*axes: str, phase: str = "prefill", layouts: Sequence[str] = LAYOUTS) -> Callable[[Body], Program]:
-    """Make an algorithm of a function written for one rank of a mesh with these axes."""
+    """Make an algorithm of a function written for one rank of a mesh with these axes.
+
+    Args:
+        axes: names of mesh axes; tp and dp belong to the job.
+        layouts: those worth trying under a causal mask, best first.
+    Raises:
+        ScheduleError: no axis, one named twice or that is no name; an unknown phase or layout.
+    """
+    for axis in axes:
+        if not isinstance(axis, str) or not axis.isidentifier() or axis in JOB_AXES:
+            raise ScheduleError(f"S3: a mesh axis is a name other than {', '.join(JOB_AXES)}: got {axis!r}")
+    if not axes or len(set(axes)) < len(axes):
+        raise ScheduleError(f"S3: an algorithm names one or more mesh axes, each once: got {axes}")
+    if phase not in PHASES:
+        raise ScheduleError(unknown("phase", str(phase), PHASES))
+    for kind in layouts:
+        if kind not in LAYOUTS:
+            raise ScheduleError(unknown("layout", str(kind), LAYOUTS))
+    if not layouts:
+        raise ScheduleError(f"an algorithm names the layouts worth trying: some of {', '.join(LAYOUTS)}")
     return lambda body: Program(body, axes, phase, tuple(layouts))

@@ -1,8 +1,9 @@
 """The compiled kernel: mask, maximum, exp and sum of a tile's row in one pass while the row is in cache.
 
-The GEMMs stay in NumPy's BLAS. Compiled once a machine: `cache=True` keeps the machine code beside this file.
+The GEMMs stay in NumPy's BLAS. Compiled once a machine: the machine code is kept beside this file, or in the home.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,19 @@ def _exp32(x: Any) -> Any:
     return np.float32(0) if x < low else p * power
 
 
-@njit(cache=True, nogil=True, fastmath=COMPARE)
+def compiled(fastmath: Any = False) -> Callable[[Any], Any]:
+    """Return a decorator that compiles a function, and keeps its code where a folder can be written."""
+
+    def decorate(function: Any) -> Any:
+        try:
+            return njit(cache=True, nogil=True, fastmath=fastmath)(function)
+        except RuntimeError:  # neither this folder nor the home can be: every run compiles
+            return njit(nogil=True, fastmath=fastmath)(function)
+
+    return decorate
+
+
+@compiled(COMPARE)
 def greatest(row: Array) -> Any:
     """Return the greatest entry. A NaN may be missed here: exp(NaN - anything) brings it into the sum."""
     top = row[0]
@@ -117,7 +130,7 @@ def greatest(row: Array) -> Any:
     return top
 
 
-@njit(cache=True, nogil=True, fastmath=ANY_ORDER)
+@compiled(ANY_ORDER)
 def exp_and_sum(row: Array, shift: Any) -> Any:
     """Replace the row by exp(row - shift) and return its sum."""
     total = row.dtype.type(0)
@@ -127,7 +140,7 @@ def exp_and_sum(row: Array, shift: Any) -> Any:
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def hide(row: Array, last: int, cols: Positions) -> None:
     """Set the scores of keys after position `last` to -inf."""
     for j in range(row.size):
@@ -135,7 +148,7 @@ def hide(row: Array, last: int, cols: Positions) -> None:
             row[j] = -np.inf
 
 
-@njit(cache=True, nogil=True, fastmath=ORDERED)
+@compiled(ORDERED)
 def softmax_tile(
     scores: Array, top: Array, total: Array, factor: Array, last: Positions, cols: Positions, mixed: bool
 ) -> None:
@@ -152,7 +165,7 @@ def softmax_tile(
         top[i] = new
 
 
-@njit(cache=True, nogil=True, fastmath=ORDERED)
+@compiled(ORDERED)
 def gradient_tile(
     scores: Array, weights: Array, lse: Array, delta: Array, last: Positions, cols: Positions, mixed: bool
 ) -> None:

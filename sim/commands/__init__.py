@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
+import signal
 import sys
 
 import click
@@ -14,6 +16,8 @@ SUBCOMMANDS = {  # stated here so that --help imports none of them
     "topology": "List or show the clusters that are known.",
     "doctor": "Say what is installed, what is missing and why, and where each package was loaded from.",
 }
+
+LONGEST = 1000  # characters of a message
 
 
 class _Lazy(click.Group):
@@ -69,7 +73,24 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command; every error is one line, and no traceback reaches a user."""
+    _steady_streams()
+    signal.signal(signal.SIGTERM, _leave)
     sys.exit(run(sys.argv[1:]))
+
+
+def _leave(*_: object) -> None:
+    """End on SIGTERM by an exception, so that half-written files are cleared away."""
+    sys.exit(128 + signal.SIGTERM)
+
+
+def _steady_streams() -> None:
+    """Let no stream fail: one that was closed swallows what it gets, one of few characters shows ? for others."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def run(arguments: list[str]) -> int:
@@ -102,9 +123,11 @@ def _is_bad_input(error: Exception) -> bool:
 
 
 def _line(error: Exception, bad_input: bool) -> str:
-    """An error in one line."""
+    """An error in one line: no control characters, and no more of what was typed than can be read."""
     text = error.format_message() if isinstance(error, click.ClickException) else str(error)
-    text = " ".join(text.split())
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(text.split()))
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST - 200]} ... {text[-195:]}"
     if bad_input:
         return text
     return f"{type(error).__name__}: {text} (RINGLOOM_DEBUG=1 shows where)"

@@ -97,9 +97,8 @@ def show(setup: Setup, found: Comparison, every: bool) -> None:
         report.facts(out, describe(setup) | {"bound": report.bound_text(found.bound.times(setup.layers))})
         out.print()
         out.print(report.ranking(results if every else best, {} if every else tried, out.width))
-        ties = sum(one.ties(results[0]) for one in (results if every else best))
-        if ties > 1:
-            out.print(f"= the first {ties} cannot be told apart: their times overlap within the stated error")
+        if ties := report.tie_text(results if every else best):
+            out.print(ties)
         out.print(
             "sent (mean) and peak (most) are bytes of a rank, of attention only; a mesh has its slowest axis first;"
         )

@@ -111,11 +111,14 @@ def _cache() -> str:
     """Where the compiled engine is kept, and whether it is there."""
     import os
 
-    import sim
-
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return "off: NUMBA_DISABLE_JIT is set, so that the engine runs uncompiled"
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    folder = Path(chosen) if chosen else Path(next(iter(sim.__path__))) / "__pycache__"
-    files = len(list(folder.rglob("*.nbc"))) if folder.is_dir() else 0
+    try:
+        from sim.routes import paths
+    except Exception as error:  # a numba that is missing or broken is what doctor is asked about
+        return f"none: {type(error).__name__}: {error}"
+    folder = getattr(getattr(paths, "_cache", None), "cache_path", None)  # numba's own choice
+    if folder is None:
+        return "none: neither sim/ nor the home can be written, so that every run compiles; set NUMBA_CACHE_DIR"
+    files = len(list(Path(folder).glob("*.nbc"))) if Path(folder).is_dir() else 0
     return f"{files} compiled functions in {folder}" if files else f"empty in {folder}: the first run compiles"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -137,12 +137,32 @@ def set_up(asked: Asked, wanted: Wanted, cluster: str, nodes: int | None, gpus: 
     job = job_from(asked, used, f"cluster {graph.graph['name']} has {used} GPUs")
     costs = assume(Costs(kernel=wanted.kernel), wanted.assume)
     site = Site(graph, costs, range(job.size))
+    for option, value in (("--kernel", wanted.kernel), ("--assume", wanted.assume.strip())):
+        if value and not any(site.machine.names):
+            raise ValueError(f"{option} {value} changes nothing: {site.name} is idealised, its GPUs have no model name")
     return Setup(model, problem, job, site, ways, errors, wanted.per)
 
 
 def _check_files(wanted: Wanted) -> None:
     """Refuse an output that could not be written, before the work."""
     for name, path in (("--trace", wanted.trace), ("--timeline", wanted.timeline)):
-        if path is not None and (Path(path).is_dir() or not Path(path).absolute().parent.is_dir()):
-            what = "is a folder" if Path(path).is_dir() else "is in no folder that exists"
-            raise ValueError(f"{name} {path} {what}")
+        if path is not None and (fault := _fault(path)):
+            raise ValueError(f"{name} {path} {fault}")
+    if wanted.trace and wanted.timeline and os.path.abspath(wanted.trace) == os.path.abspath(wanted.timeline):
+        raise ValueError(f"--trace and --timeline name one file, {wanted.trace}: they are two")
+
+
+def _fault(path: str) -> str:
+    """Why a file cannot be written; empty if nothing is known against it."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if not path or os.path.isdir(path):
+        return "is a folder"
+    if not os.path.isdir(folder):
+        return "is in no folder that exists"
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return "" if os.access(folder, os.W_OK) else "is in a folder that cannot be written"
+    except OSError as error:
+        return f"cannot be written: {error.strerror}"
+    return ""

@@ -176,7 +176,7 @@ def test_s9_a_chain_owns_a_buffer(buffers):
 def test_s9_a_second_tour_uses_the_buffers_of_the_first():
     def body(q, k, v, i, p, me):
         first = tour((1, 1, 1))(q, k, v, i, p, me)
-        return {"out": first.out, "again": tour((1, 1, 1))(q, k, v, i, p, me).out}
+        return Partial(first.out, tour((1, 1, 1))(q, k, v, i, p, me).lse)
 
     edges = overwrites(ring_of(body))
 
@@ -194,6 +194,35 @@ def test_s10_the_ranks_results_are_every_row_once():
 
     with breaks("S10", r"the ranks' rows of result out are not every row once"):
         check(spmd("ring")(wrong)(small(), Mesh(ring=P)))
+
+
+@pytest.mark.parametrize(
+    "results, message",
+    [
+        (lambda part: None, "returns the state .*: got None"),
+        (lambda part: part.out, "returns the state .*: got Value"),
+        (lambda part: {}, "returns the state .*: got dict"),
+        (lambda part: {"out": 3}, "result out is what an op returned: got int"),
+        (lambda part: Partial(part.out, None), "result lse is what an op returned: got None"),
+        (lambda part: {"output": part.out}, "no result 'output': expected one of out, lse, .*; nearest is out"),
+        (lambda part: {"out": part.out}, "prefill has results out, lse: no lse"),
+    ],
+)
+def test_s10_a_program_returns_the_whole_state_under_its_names(results, message):
+    with breaks("S10", message):
+        ring_of(lambda q, k, v, i, p, me: results(tour((1, 1, 1))(q, k, v, i, p, me)))
+
+
+def test_s2_a_value_of_another_tracing_is_not_there():
+    kept = []
+
+    def body(q, k, v, i, p, me):
+        kept.append((q, k, v))
+        return tour((1, 1, 1))(*kept[0], i, p, me)
+
+    ring_of(body)
+    with breaks("S2", "before it is written"):
+        ring_of(body)
 
 
 def test_gradients_one_rank_away_from_home_are_still_every_row():

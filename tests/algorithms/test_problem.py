@@ -53,6 +53,7 @@ def test_every_dtype_has_a_size():
         ({"batch": 0}, "batch must be an integer from 1 to 2^48, got 0"),
         ({"kv_heads": 5}, "kv_heads=5 must divide heads=32"),
         ({"query_len": 2048}, "queries are the last of the keys: 2048 queries, 1024 keys"),
+        ({"query_len": 1, "key_len": 2**44}, "too large to count: pairs must stay below 2^62 and bytes below 2^56"),
         ({"shared_kv": True, "head_dim_v": 256}, "shared_kv takes V from K: head_dim_v=256 > head_dim=128"),
         ({"dtype": "bf16"}, "no dtype 'bf16': expected one of float64"),
         ({"state_dtype": "int8"}, "no state_dtype 'int8'"),

@@ -120,6 +120,33 @@ def test_a_program_is_given_its_own_axes(mesh):
         algorithms.find("ring")["prefill"](PROBLEM, mesh)
 
 
+@pytest.mark.parametrize(
+    "axes, how, message",
+    [
+        ((), {}, "one or more mesh axes"),
+        (("cp", "cp"), {}, "one or more mesh axes, each once"),
+        (("tp",), {}, "other than tp, dp: got 'tp'"),
+        (("a b",), {}, "is a name"),
+        ((3,), {}, "is a name .* got 3"),
+        (("cp",), {"phase": "prefil"}, "no phase 'prefil': .*nearest is prefill"),
+        (("cp",), {"layouts": ("stripes",)}, "no layout 'stripes': .*nearest is striped"),
+        (("cp",), {"layouts": ()}, "names the layouts worth trying"),
+    ],
+)
+def test_an_algorithm_that_can_never_run_is_refused_where_it_is_written(axes, how, message):
+    with pytest.raises(ScheduleError, match=message):
+        spmd(*axes, **how)
+
+
+def test_an_axis_may_have_any_name():
+    @spmd("self")
+    def program(me, problem):
+        (i,), (p,) = me.coords, me.sizes
+        return attend(*load(me, problem, problem.queries(p)[i], problem.keys(p)[i]))
+
+    assert program(PROBLEM, Mesh(self=2)).mesh.axes == {"self": 2}
+
+
 def test_axes_may_stand_in_any_order_with_job_axes_around():
     program = algorithms.find("attention2d")["prefill"]
 

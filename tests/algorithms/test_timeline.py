@@ -1,13 +1,16 @@
 """Timeline files: what is written is read, and what is no timeline is refused in one line."""
 
 import json
+import os
+import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import algorithms
 from algorithms.ir import Attention, Mesh, spmd
-from algorithms.ir.timeline import SCHEMA, Timeline, lines
+from algorithms.ir.timeline import SCHEMA, Timeline, lines, whole
 from algorithms.ops.add import add
 from algorithms.ops.load import load
 from algorithms.ops.permute import permute
@@ -53,6 +56,47 @@ def test_the_file_appears_whole(tmp_path):
 
     assert [f.name for f in tmp_path.iterdir()] == ["t.json"]
     assert json.loads((tmp_path / "t.json").read_text())["makespan"] == 3.0
+
+
+def test_the_file_that_a_link_names_is_replaced_and_the_link_stays(tmp_path):
+    (tmp_path / "link.json").symlink_to("t.json")
+    timeline().write(tmp_path / "link.json")
+
+    assert (tmp_path / "link.json").is_symlink()
+    assert not (tmp_path / "t.json").is_symlink()
+    assert Timeline.read(tmp_path / "t.json").makespan == 2.0
+
+
+def test_a_pipe_or_device_is_written_as_it_stands(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    got = []
+    reader = threading.Thread(target=lambda: got.append((tmp_path / "pipe").read_text()))
+    reader.start()
+    timeline().write(tmp_path / "pipe")
+    reader.join()
+    timeline().write("/dev/null")
+
+    assert json.loads(got[0])["makespan"] == 2.0
+    assert (tmp_path / "pipe").is_fifo()
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_file_that_was_being_written_leaves_nothing(tmp_path):
+    def interrupted():
+        with whole(tmp_path / "t.json") as file:
+            file.write("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_as_long_as_names_can_be_is_written(tmp_path):
+    timeline().write(tmp_path / ("n" * 255))
+
+    assert [len(f.name) for f in tmp_path.iterdir()] == [255]
 
 
 def test_exposed_time_is_what_the_busiest_rank_waits():

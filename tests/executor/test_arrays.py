@@ -5,8 +5,9 @@ import pytest
 
 from algorithms.ir import Attention, Mesh
 from algorithms.ring import ring_attention
-from executor.arrays import assemble, check_dtypes, check_inputs, check_size, input_types, random_inputs
+from executor.arrays import assemble, input_types, random_inputs
 from executor.errors import BadInput, WrongResult
+from executor.limits import check_dtypes, check_inputs, check_size
 
 PROBLEM = Attention(4, 2, 8, 10, 13, dtype="float64", state_dtype="float64")
 

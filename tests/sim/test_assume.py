@@ -34,6 +34,10 @@ def test_every_number_of_the_cost_model_can_be_changed_and_is_then_named():
         ("comm_launch=nan", "must be a number"),
         ("nvlink=120%", "is a share"),
         ("nic=0", "is a share"),
+        ("nvlink=1e-300", "is a share: at least 1e-06"),
+        ("comm_launch=1e300", "must be at most 3600"),
+        ("attend_launch=1e4", "must be at most 3600"),
+        ("merge_nbytes=1e308", "must be at most 1e\\+06"),
     ],
 )
 def test_wrong_assumptions_are_refused(text, message):

@@ -1,6 +1,8 @@
 """`ringloom topology` and `doctor`."""
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -54,10 +56,18 @@ def test_a_probe_that_ends_its_process_is_survived():
     assert doctor._probe("import os; os.abort()", "") == "none: the probe ended with status -6"
 
 
-def test_doctor_knows_an_empty_cache(monkeypatch, tmp_path):
-    monkeypatch.delenv("NUMBA_DISABLE_JIT", raising=False)
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    assert doctor._cache().startswith("empty in ")
+def test_doctor_asks_numba_where_it_keeps_the_engine(tmp_path):
+    def cache(**changes):
+        code = "from sim.commands import doctor; print(doctor._cache())"
+        env = {**os.environ, "NUMBA_DISABLE_JIT": "0", "NUMBA_CACHE_DIR": str(tmp_path), **changes}
+        return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
 
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    assert doctor._cache().startswith("off")
+    assert cache().startswith(f"empty in {tmp_path}")
+    assert cache(NUMBA_DISABLE_JIT="1").startswith("off")
+
+
+def test_doctor_knows_that_nothing_can_be_kept(monkeypatch):
+    monkeypatch.delenv("NUMBA_DISABLE_JIT", raising=False)
+    monkeypatch.setattr("sim.routes.paths", lambda: None)
+
+    assert doctor._cache().startswith("none: neither sim/ nor the home can be written")

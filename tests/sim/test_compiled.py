@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sim import jit
 from sim.engine import run
 from sim.network import Network
 from sim.program import Program, freeze
@@ -63,3 +64,19 @@ def test_compiled_and_uncompiled_runs_have_the_same_bits():
     )
     assert uncompiled.stderr == ""
     assert uncompiled.stdout.split() == ["function", digest()]
+
+
+def test_where_nothing_can_be_kept_the_engine_is_compiled_all_the_same(monkeypatch):
+    njit = jit._njit
+
+    def read_only(**options):
+        def decorate(function):
+            if options.pop("cache", False):
+                raise RuntimeError("cannot cache function: no locator available")
+            return njit(**options)(function)
+
+        return decorate
+
+    monkeypatch.setattr(jit, "_njit", read_only)
+
+    assert jit.compiled(lambda x: 2 * x)(3) == 6

@@ -51,6 +51,21 @@ def test_an_idealised_gpu_costs_its_arithmetic_and_nothing_else():
     assert timeline.makespan == pytest.approx(4 * 8 * 64 * 1024 * 1025 / 2 / (2 * TFLOP), rel=1e-12)
 
 
+def test_an_idealised_gpu_with_a_memory_reaches_all_of_its_bandwidth():
+    # a merge reads two states and writes one; nothing is lost, launched or moved besides
+    problem, rows, bandwidth = Attention(8, 8, 64, 1024, 1024), 512, 1e9
+    graph = switch(2, flop_rate=1e20, bandwidth=1e20, latency=0.0)
+    for rank in range(2):
+        graph.nodes[f"gpu{rank}"]["memory_bandwidth"] = bandwidth
+    schedule = find("ring")["prefill"](problem, Mesh(ring=2))
+
+    timeline = simulate(schedule, graph)
+
+    merge = next(op.id for op in schedule.ops if op.kind == "merge")
+    took = timeline.end[merge, 0] - timeline.start[merge, 0]
+    assert took == pytest.approx(3 * rows * 8 * (64 + 1) * 4 / bandwidth, rel=1e-9)
+
+
 def test_an_empty_tile_is_not_launched():
     problem = Attention(8, 8, 64, 4096, 4096, mask="causal")  # contiguous: rank 0 sees nothing of rank 1's keys
     schedule = find("ring")["prefill"](problem, Mesh(ring=2))

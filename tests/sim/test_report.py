@@ -38,6 +38,16 @@ def test_results_within_the_error_of_the_best_are_marked_as_a_tie():
     assert marks([timed(1.0)]) == ["1"]
 
 
+def test_a_tie_need_not_stand_next_to_the_best():
+    # all compute, 10 %: 0.9 .. 1.1 and 1.107 .. 1.353; all exposed, 25 %: 0.975 .. 1.625
+    results = [timed(1.0), timed(1.23), timed(1.3, error=0.25)]
+
+    assert marks(results) == ["1=", "2", "3="]
+    assert report.tie_text(results).startswith("= the 2 marked cannot be told apart")
+    assert report.tie_text([timed(1.0), timed(1.1)]).startswith("= the first 2 cannot be told apart")
+    assert report.tie_text([timed(1.0), timed(1.3)]) == report.tie_text([timed(1.0)]) == ""
+
+
 def test_the_best_of_each_algorithm_stands_first_and_all_are_counted():
     results = [timed(1.0, algorithm="a"), timed(2.0, algorithm="b"), timed(3.0, algorithm="a")]
 

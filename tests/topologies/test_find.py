@@ -10,7 +10,9 @@ from topologies.laws import check
 
 MINE = """
 from dataclasses import dataclass
+from fractions import Fraction
 import networkx as nx
+import numpy as np
 
 @dataclass
 class Part:
@@ -29,6 +31,16 @@ def broken(nodes: int = 1) -> nx.DiGraph:
 def number(nodes: int = 1) -> nx.DiGraph:
     return 7
 
+def leaving(nodes: int = 1) -> nx.DiGraph:
+    raise SystemExit(0)
+
+def loud(nodes: int = 1) -> nx.DiGraph:
+    print("one link")
+    graph = pair(nodes)
+    nx.set_edge_attributes(graph, {(0, 1): Fraction(10**9), (1, 0): np.float32(1e9)}, "bandwidth")
+    return graph
+
+print("hello")
 constant = 7
 """
 
@@ -97,6 +109,7 @@ def test_a_topology_of_the_callers_own_needs_only_the_numbers(mine):
     [
         ("broken", "broken failed on \\(1\\): ZeroDivisionError: division by zero"),
         ("number", "number must return a networkx.DiGraph, got int"),
+        ("leaving", "leaving failed on \\(1\\): SystemExit: 0"),
         ("absent", "no function 'absent' in"),
         ("constant", "no function 'constant' in"),
         ("", "names no function: write"),
@@ -107,6 +120,14 @@ def test_a_bad_function_of_the_callers_is_one_line(mine, function, message):
     with pytest.raises(ValueError, match=message) as refusal:
         topologies.find(f"{mine}:{function}")(1)
     assert "\n" not in str(refusal.value)
+
+
+def test_what_a_callers_file_prints_stays_off_stdout(mine, capsys):
+    graph = topologies.find(f"{mine}:loud")(1)
+
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "hello\none link\n")
+    assert [type(graph.edges[edge]["bandwidth"]) for edge in ((0, 1), (1, 0))] == [float, float]
 
 
 @pytest.mark.parametrize("text", ["def f(:", "import nothing_of_the_kind", "raise SystemExit(3)", "\x00"])

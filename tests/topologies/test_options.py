@@ -106,7 +106,7 @@ def test_a_graph_of_one_size_in_a_file_of_the_callers(tmp_path):
 def test_a_graph_of_the_callers_must_keep_the_laws(tmp_path):
     path = tmp_path / "own.py"
     path.write_text(OWN.replace("RATE", "0"))
-    with pytest.raises(ValueError, match=r"^G4: .*0 -> 1 has 0$"):
+    with pytest.raises(ValueError, match=r"^G4: .*0 -> 1 has 0.0$"):
         build(f"{path}:fixed")
 
 

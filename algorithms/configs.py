@@ -1,0 +1,191 @@
+"""Configs: the attention of a model from its config.json, as the hub's files are."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from algorithms.models import Model
+
+LARGEST = 2**20  # heads, layers, widths: more is a mistake
+LARGEST_FILE = 2**24  # bytes of a config.json
+
+HEADS = ("num_attention_heads", "n_head", "n_heads")
+KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "n_head_kv", "kv_n_heads")
+LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+WIDTH = ("hidden_size", "n_embd", "n_embed", "d_model", "dim")
+NESTED = ("thinker_config", "text_config", "llm_config", "language_config")  # of models of several modalities
+
+FULL = ("full_attention", "attention")  # values of layer_types
+OTHER_KINDS = {  # fields that only models with layers of another kind have
+    "attention_chunk_size": "chunked attention",
+    "attention_hidden_size": "recurrent layers",
+    "attention_layers": "local attention",
+    "attention_window": "local attention",
+    "attn_layer_indices": "mamba layers",
+    "attn_layer_period": "mamba layers",
+    "attn_type_list": "linear attention",
+    "block_types": "recurrent layers",
+    "blocksparse_block_size": "block-sparse attention",
+    "conv_L_cache": "convolution layers",
+    "cross_attention_layers": "cross attention",
+    "full_attention_interval": "linear attention",
+    "global_attn_every_n_layers": "local attention",
+    "global_attn_idx": "sliding windows in some layers",
+    "hybrid_layer_pattern": "sliding windows in some layers",
+    "hybrid_override_pattern": "mamba layers",
+    "index_topk": "sparse attention",
+    "is_encoder_decoder": "cross attention",
+    "layer_group_size": "linear attention",
+    "layers_block_type": "mamba layers",
+    "linear_attn_config": "linear attention",
+    "lru_width": "recurrent layers",
+    "mamba_d_ssm": "mamba layers",
+    "mb_per_layer": "mamba layers",
+    "sparse_config": "sparse attention",
+    "ssm_cfg": "mamba layers",
+    "state_size": "mamba layers",
+}
+UNLIKE = ("block_configs", "global_head_dim", "num_key_value_heads_per_layer")  # fields of layers that are not alike
+OTHER_MODELS = {  # model_type, where no field tells
+    "big_bird": "block-sparse attention",
+    "bigbird_pegasus": "block-sparse attention",
+    "reformer": "hashed attention",
+}
+
+
+def read(path: str | Path) -> Model:
+    """Read the attention of a model from its config.json.
+
+    Raises:
+        ValueError: no such file, not JSON, a field is missing or absurd, or some layer is not full softmax attention.
+    """
+    config, where = _load(path), str(path)
+    while key := next((key for key in NESTED if isinstance(config.get(key), dict)), None):
+        config, where = config[key], f"{where} {key}"
+    _refuse_other_kinds(config, where)
+    said = _refuse_other_layers(config, where)
+    heads, layers = _integer(config, where, *HEADS), _integer(config, where, *LAYERS)
+    if 0 < said < layers:
+        raise ValueError(f"layer_types must name all {layers} layers: {where} has {said}")
+    window = _window(config, where)
+    if config.get("kv_lora_rank") is not None:
+        latent = _integer(config, where, "kv_lora_rank")
+        rope = _integer(config, where, "qk_rope_head_dim")
+        return Model(str(path), layers, heads, 1, latent + rope, latent, True, f"{where}, as one latent head", window)
+    head_dim = _head_dim(config, where, heads)
+    return Model(str(path), layers, heads, _kv_heads(config, where, heads), head_dim, head_dim, False, where, window)
+
+
+def _load(path: str | Path) -> Mapping[str, Any]:
+    """Read a file that holds one JSON object."""
+    if os.path.isdir(path):
+        raise ValueError(f"{path} is a folder: name the config.json in it")
+    try:
+        with open(path, "rb") as file:
+            content = file.read(LARGEST_FILE + 1)  # of a device there is no end
+    except OSError as error:
+        raise ValueError(f"cannot read model config {path}: {error.strerror or error}") from error
+    if len(content) > LARGEST_FILE:
+        raise ValueError(f"{path} is no model config: it has more than {LARGEST_FILE} bytes")
+    try:
+        config = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON: {str(error).partition(chr(10))[0]}") from error
+    if not isinstance(config, dict):
+        raise ValueError(f"{path} is no model config: it holds no JSON object")
+    return config
+
+
+def _refuse_other_kinds(config: Mapping[str, Any], where: str) -> None:
+    """Name a layer kind that is not full softmax attention: it is never approximated by one that is."""
+    for field, kind in OTHER_KINDS.items():
+        if config.get(field) not in (None, False, [], {}):
+            raise ValueError(f"only full attention can be costed: {where} has {kind} ({field})")
+    for name, kind in OTHER_MODELS.items():
+        if config.get("model_type") == name:
+            raise ValueError(f"only full attention can be costed: {where} has {kind} (model_type {name})")
+    for field in UNLIKE:
+        if config.get(field) is not None:
+            raise ValueError(f"only layers that are all alike can be costed: {where} has {field}")
+
+
+def _refuse_other_layers(config: Mapping[str, Any], where: str) -> int:
+    """Hold layer_types, which has an entry a layer, to the same, and return how many it has.
+
+    Where it is absent, the sizes of mamba's state tell; where it is there, they may be its family's only.
+    """
+    kinds = config.get("layer_types") or []
+    if not isinstance(kinds, list):
+        raise ValueError(f"layer_types must be a list: {where} has {_shown(kinds)}")
+    for number, kind in enumerate(kinds):
+        if kind not in FULL:
+            raise ValueError(f"only full attention can be costed: layer {number} of {where} is {_shown(kind)}")
+    if not kinds and config.get("mamba_d_state") is not None:
+        raise ValueError(f"only full attention can be costed: {where} has mamba layers (mamba_d_state)")
+    return len(kinds)
+
+
+def _window(config: Mapping[str, Any], where: str) -> int:
+    """The sliding window; where `use_sliding_window` is absent, a window is used."""
+    used = _flag(config, where, "use_sliding_window") if "use_sliding_window" in config else True
+    if config.get("sliding_window") is None or not used:
+        return 0
+    return _integer(config, where, "sliding_window", most=2**48)
+
+
+def _kv_heads(config: Mapping[str, Any], where: str, heads: int) -> int:
+    """KV heads: one of multi-query models, as many as query heads where the file names none."""
+    if _flag(config, where, "multi_query") and not _flag(config, where, "new_decoder_architecture"):
+        return 1
+    names = ("multi_query_group_num",) if _flag(config, where, "multi_query_attention") else KV_HEADS
+    inner = config.get("attn_config")  # of MPT and DBRX
+    fields = {**inner, **config} if isinstance(inner, dict) else config
+    kv_heads = _integer(fields, where, *names, default=heads)
+    if heads % kv_heads:
+        raise ValueError(f"KV heads must divide the query heads: {where} has {kv_heads} and {heads}")
+    return kv_heads
+
+
+def _head_dim(config: Mapping[str, Any], where: str, heads: int) -> int:
+    """Width of a head: said, or hidden size / heads."""
+    said = _integer(config, where, "head_dim", "kv_channels", default=0)
+    if said:
+        return said
+    hidden = _integer(config, where, *WIDTH)
+    if hidden % heads:
+        raise ValueError(f"heads must divide the hidden size where head_dim is absent: {where} has {heads}, {hidden}")
+    return hidden // heads
+
+
+def _flag(config: Mapping[str, Any], where: str, field: str) -> bool:
+    """A field that is true or false; absent and null are false."""
+    value = config.get(field)
+    if value is not None and not isinstance(value, bool):
+        raise ValueError(f"{field} must be true or false: {where} has {_shown(value)}")
+    return bool(value)
+
+
+def _integer(
+    config: Mapping[str, Any], where: str, *fields: str, default: int | None = None, most: int = LARGEST
+) -> int:
+    """The first of these fields that is there; null counts as absent."""
+    for field in fields:
+        value = config.get(field)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            raise ValueError(f"{field} must be an integer from 1 to {most}: {where} has {_shown(value)}")
+        return value
+    if default is None:
+        raise ValueError(f"{where} has no {' or '.join(fields)}")
+    return default
+
+
+def _shown(value: object) -> str:
+    """A value, cut to a length that fits a line."""
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
