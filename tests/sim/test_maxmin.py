@@ -70,7 +70,7 @@ def fair_rates(capacity, routes):
 def first_rates(network, sizes):
     """Return the rates of the flows after the first instant."""
     env = simpy.Environment()
-    engine = Engine(env, freeze(sends(sizes), network))
+    engine = Engine(env, freeze(sends(sizes), network), burst=False)
     env.step()
     (slots,) = np.nonzero(engine.state.phase == TRANSFER)
     assert len(slots) == len(sizes)
