@@ -69,8 +69,8 @@ class Engine:
         columns = frozen.ranks if record == "full" else 1
         self.env, self.frozen, self.record = env, frozen, record
         self.now, self.instants, self.done = float(env.now), 0, env.event()
-        self.state = new_state(frozen.plan, frozen.network.capacity, columns)
-        self.work = new_work(frozen.plan, frozen.network.capacity)
+        self.state = new_state(frozen.plan, frozen.capacity, columns)
+        self.work = new_work(frozen.plan, frozen.capacity)
         self._progress, self._report_at, self._burst = progress, 0.0, burst
         self._total = len(frozen.plan.kind) * frozen.ranks
         self._generation, self._due, self._still_since = 0, self.now, math.inf
@@ -78,8 +78,9 @@ class Engine:
 
     def set_capacity(self, link: int, bytes_per_second: float) -> None:
         """Let `link` carry `bytes_per_second` from now on; 0 takes it down."""
-        if not 0 <= link < self.frozen.network.pad:
-            raise ValueError(f"link must be 0 to {self.frozen.network.pad - 1}, got {link}")
+        links = len(self.frozen.capacity) - 1
+        if not 0 <= link < links:
+            raise ValueError(f"link must be 0 to {links - 1}, got {link}")
         _check_rate("capacity", bytes_per_second)
         plan, now = self.frozen.plan, self._hook_time()
         due = change_capacity(plan, self.state, self.work, int(link), float(bytes_per_second), now)
