@@ -14,11 +14,12 @@ from algorithms.ir.schedule import Schedule
 from algorithms.ir.timeline import Timeline, lines
 from algorithms.ways import DEFAULT, find
 from sim.costs import Costs, Machine
-from sim.engine import Record, Spans, run
+from sim.engine import Record, Spans
+from sim.fastest import run_fastest
 from sim.lower import Lowered, lower
 from sim.network import Network
 from sim.program import Frozen, freeze
-from sim.state import PERMUTE, Floats
+from sim.traffic import class_bytes
 
 FULL_RECORD = 8_000_000  # (op, rank) pairs kept in full: two arrays of 64 MB
 HOT_LINKS = 3
@@ -69,7 +70,7 @@ def simulate(
     frozen = freeze(lowered.program, site.network)
     keep = len(lowered.program.kinds) * schedule.mesh.size <= FULL_RECORD
     how: Record = "full" if record == "full" or (record == "auto" and keep) else "extent"
-    spans = run(frozen, record=how, progress=progress)
+    spans = run_fastest(frozen, how, progress).unfolded()
     return _timeline(lowered, frozen, spans, site, chosen, how == "extent")
 
 
@@ -119,6 +120,7 @@ def _timeline(
             "layout": schedule.problem.layout,
             "ways": {kind: ways[kind] for kind in used},
             "problem": schedule.problem.describe(),
+            "engine": spans.how,
             "assumptions": site.machine.assumptions(schedule.problem),
         },
     )
@@ -129,19 +131,6 @@ def _sent(lowered: Lowered, extent: bool) -> npt.NDArray[np.int64]:
     if extent:
         return np.array([[s.min(), s.max()] for s in lowered.sent], dtype=np.int64)
     return np.array([np.broadcast_to(s, ranks) for s in lowered.sent], dtype=np.int64)
-
-
-def class_bytes(frozen: Frozen) -> dict[str, int]:
-    """Bytes carried by each class of link; a flow counts once in every class that it crosses."""
-    plan, network = frozen.plan, frozen.network
-    kinds = sorted(set(network.kinds))
-    number = np.array([*(kinds.index(kind) for kind in network.kinds), len(kinds)])
-    carried: Floats = np.zeros((len(plan.dst), frozen.ranks))
-    for op in np.flatnonzero(plan.kind == PERMUTE):
-        carried[plan.pattern[op]] += plan.rows[plan.row[op]]
-    flows = np.where(plan.dst.reshape(-1) >= 0, carried.reshape(-1), 0.0)
-    crossed = number[plan.route]
-    return {kind: int(flows[(crossed == k).any(1)].sum()) for k, kind in enumerate(kinds)}
 
 
 def hot_links(network: Network, spans: Spans) -> tuple[dict[str, Any], ...]:
