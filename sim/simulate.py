@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import networkx as nx
 import numpy as np
-import numpy.typing as npt
 
 from algorithms.ir.order import peak_bytes
 from algorithms.ir.schedule import Schedule
@@ -19,7 +19,8 @@ from sim.fastest import run_fastest
 from sim.lower import Lowered, lower
 from sim.network import Network
 from sim.program import Frozen, freeze
-from sim.traffic import class_bytes
+from sim.rows import total
+from sim.traffic import class_bytes, sent_bytes
 
 FULL_RECORD = 8_000_000  # (op, rank) pairs kept in full: two arrays of 64 MB
 HOT_LINKS = 3
@@ -105,8 +106,9 @@ def _timeline(
         ops=lines(schedule),
         start=start,
         end=end,
-        sent=_sent(lowered, extent),
-        busy=lowered.busy,
+        sent=sent_bytes(lowered.sent, schedule.mesh.size, extent),
+        busy=np.array(np.broadcast_to(lowered.busy, schedule.mesh.size)),
+        sent_in_all=np.array(np.broadcast_to(total(chain(*lowered.sent)), schedule.mesh.size), np.int64),
         peak=peak_bytes(schedule),
         makespan=spans.makespan,
         extent=extent,
@@ -124,13 +126,6 @@ def _timeline(
             "assumptions": site.machine.assumptions(schedule.problem),
         },
     )
-
-
-def _sent(lowered: Lowered, extent: bool) -> npt.NDArray[np.int64]:
-    ranks = lowered.schedule.mesh.size
-    if extent:
-        return np.array([[s.min(), s.max()] for s in lowered.sent], dtype=np.int64)
-    return np.array([np.broadcast_to(s, ranks) for s in lowered.sent], dtype=np.int64)
 
 
 def hot_links(network: Network, spans: Spans) -> tuple[dict[str, Any], ...]:

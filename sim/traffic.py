@@ -1,8 +1,12 @@
 """Traffic: the bytes that a frozen program moves, by flow, by link and by class of link."""
 
+from collections.abc import Sequence
+
 import numpy as np
+import numpy.typing as npt
 
 from sim.program import Frozen
+from sim.rows import Row, total
 from sim.state import PERMUTE, Floats
 
 
@@ -32,3 +36,16 @@ def class_bytes(frozen: Frozen) -> dict[str, int]:
     number = np.array([*(place[kind] for kind in frozen.network.kinds), len(kinds)])
     flows, crossed = flow_bytes(frozen), number[frozen.bare.route]
     return {kind: int(flows[(crossed == k).any(1)].sum()) for k, kind in enumerate(kinds)}
+
+
+def sent_bytes(sent: Sequence[Sequence[Row]], ranks: int, extent: bool) -> npt.NDArray[np.int64]:
+    """Return the bytes that ranks send in each op, [ops, ranks]; or the least and the most, [ops, 2]."""
+    if not extent:
+        return np.array([np.broadcast_to(total(rows), ranks) for rows in sent], np.int64)
+    known: dict[tuple[int, ...], tuple[float, float]] = {}
+    for rows in sent:
+        key = tuple(map(id, rows))
+        if key not in known:
+            nbytes = total(rows)
+            known[key] = float(nbytes.min()), float(nbytes.max())
+    return np.array([known[tuple(map(id, rows))] for rows in sent], np.int64).reshape(-1, 2)
