@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from algorithms.ir.mesh import Mesh
 from algorithms.ir.problem import Attention
 from algorithms.ir.schedule import Op, Value
 from algorithms.ir.tokens import Block
+from algorithms.ops import module
 from sim.costs import Machine
 from sim.rows import Row, coded, row
 from sim.state import Floats
@@ -32,47 +34,50 @@ class Tiles:
         code = self.code(op)
         if code is None:
             return self.spread(self.machine.seconds(op, self.problem, self.grid, self.mesh.shape))
-        values = self.values(("seconds", op.kind, op.params["mask"], *map(_sort, (*op.inputs, *op.outputs))))
-        used, first = _first(code)
-        new = np.isnan(values[used])
-        if new.any():
-            coords = self.coords(first[new])
-            seconds = self.machine.seconds(op, self.problem, coords, (int(new.sum()),))
-            values[used[new]] = seconds
-        return coded(values, code, used)
+
+        def work_out(ranks: Ints) -> Floats:
+            return self.machine.seconds(op, self.problem, self.coords(ranks), ranks.shape)
+
+        return self.row((op.kind, op.params.get("mask"), *_sorts((*op.inputs, *op.outputs))), code, work_out)
 
     def code(self, op: Op) -> Ints | None:
-        """The code of each rank's tile of an attention op, (P,); None where ranks must be looked at one by one."""
-        if op.kind not in ATTENTION or self.machine.differs:
+        """A number below NONE a rank, or one for all: where it is equal, so are the seconds of the op.
+
+        None where ranks must be looked at one by one.
+        """
+        if self.machine.differs:
             return None
+        if op.kind not in ATTENTION:
+            is_fixed = all(isinstance(v.type.rows, Const) for v in (*op.inputs, *op.outputs))
+            return np.zeros((), np.int64) if is_fixed and not hasattr(module(op.kind), "work") else None
         rows, cols = op.inputs[0], op.inputs[1]
         if any(not isinstance(v.type.rows, Const) and v.tokens not in (rows.tokens, cols.tokens) for v in op.inputs):
             return None
-        code = alike(rows.tokens, cols.tokens, self.grid)
-        return None if code is None else self.mesh.spread(code)
+        code = alike(op.params["mask"], rows.tokens, cols.tokens, self.grid)
+        return code if code is None or code.ndim == 0 else self.mesh.spread(code)
 
     def nbytes(self, values: tuple[Value, ...], dst: Ints) -> Row:
         """Bytes that each rank sends when it sends these values to dst, (P,)."""
-        blocks = [v.tokens for v in values]
-        if not all(isinstance(b, Block) and b.key == blocks[0].key for b in blocks):
+        block = values[0].tokens
+        if not isinstance(block, Block) or any(v.tokens.key != block.key for v in values):
             total: Any = sum(self.mesh.spread(v.type.nbytes(self.grid)) for v in values)
             return row(np.where(dst >= 0, total, 0))
-        block = blocks[0]
-        assert isinstance(block, Block)
-        held = self.mesh.spread(lengths(block.layout, block.index.at(self.grid)))
-        code = np.where(dst >= 0, held, NONE)
-        found = self.values(("nbytes", *map(_sort, values)))
-        found[NONE] = 0
-        used, first = _first(code)
-        new = np.isnan(found[used])
-        if new.any():
-            coords = self.coords(first[new])
-            found[used[new]] = sum(np.broadcast_to(v.type.nbytes(coords), new.sum()) for v in values)
-        return coded(found, code, used)
 
-    def values(self, key: object) -> Floats:
-        """The numbers known for ops of one sort, by code; NaN where not yet known."""
-        return self.known.setdefault(key, np.full(NONE + 1, np.nan))
+        def work_out(ranks: Ints) -> Floats:
+            coords = self.coords(ranks)
+            return np.where(dst[ranks] >= 0, sum(v.type.nbytes(coords) for v in values), 0)
+
+        held = self.mesh.spread(lengths(block.layout, block.index.at(self.grid)))
+        return self.row(("nbytes", *_sorts(values)), np.where(dst >= 0, held, NONE), work_out)
+
+    def row(self, sort: tuple[Any, ...], code: Ints, work_out: Callable[[Ints], Floats]) -> Row:
+        """The row of a sort of op, of which only the codes that were not met before are worked out."""
+        values = self.known.setdefault(sort, np.full(NONE + 1, np.nan))
+        used = np.flatnonzero(np.bincount(code.reshape(-1), minlength=NONE + 1))
+        new = used[np.isnan(values[used])]
+        if len(new) > 0:
+            values[new] = work_out(np.array([int((code == one).argmax()) for one in new]))
+        return coded(values, code, used)
 
     def coords(self, ranks: Ints) -> Coords:
         """Coordinates of some ranks."""
@@ -84,16 +89,10 @@ class Tiles:
         return row(values if values.ndim == 0 else np.broadcast_to(values, self.mesh.shape).reshape(-1))
 
 
-def _sort(value: Value) -> tuple[Any, ...]:
-    """What the numbers of a value depend on, but for where its block lies."""
-    tokens, rows = value.tokens, value.type.rows
-    held = rows.value if isinstance(rows, Const) else tokens.layout if isinstance(tokens, Block) else value.id
-    return value.type.width, value.type.dtype, held
-
-
-def _first(code: Ints) -> tuple[Ints, Ints]:
-    """Return the codes that occur, and the first rank of each."""
-    first = np.full(NONE + 1, -1)
-    first[code[::-1]] = np.arange(len(code) - 1, -1, -1)
-    used = np.flatnonzero(first >= 0)
-    return used, first[used]
+def _sorts(values: tuple[Value, ...]) -> Iterator[tuple[Any, ...]]:
+    """What the numbers of an op depend on, but for where the blocks of its values lie."""
+    place = {v.id: k for k, v in reversed(list(enumerate(values)))}
+    for v in values:
+        tokens, rows = v.tokens, v.type.rows
+        held = rows.value if isinstance(rows, Const) else tokens.layout if isinstance(tokens, Block) else v.id
+        yield place[v.id], v.type.width, v.type.dtype, held

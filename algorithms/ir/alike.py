@@ -18,12 +18,17 @@ from algorithms.ir.tokens import Block, Tokens
 LENGTHS = 4  # combinations of the lengths of a shard's runs: two runs, each short or long by one
 
 
-def alike(rows: Tokens, cols: Tokens, coords: Coords) -> Ints | None:
-    """Return a small number a rank: where it is equal, so are the counts of the tile; None where none is known."""
+def alike(mask: str, rows: Tokens, cols: Tokens, coords: Coords) -> Ints | None:
+    """Return a small number a rank, or one for all: where it is equal, so are the counts of the tile.
+
+    None where no such number is known.
+    """
     if not isinstance(rows, Block) or not isinstance(cols, Block):
         return None
     if replace(rows.layout, n=0) != replace(cols.layout, n=0) or rows.layout.n != cols.layout.n:
         return None
+    if mask == "full" and rows.layout.even:
+        return np.zeros((), np.int64)
     a, b = rows.index.at(coords), cols.index.at(coords)
     order = np.asarray(a >= b, np.int64) + (a > b)
     if rows.layout.even:
