@@ -30,10 +30,10 @@ def alike(mask: str, rows: Tokens, cols: Tokens, coords: Coords) -> Ints | None:
     if mask == "full" and rows.layout.even:
         return np.zeros((), np.int64)
     a, b = rows.index.at(coords), cols.index.at(coords)
-    order = np.asarray(a >= b, np.int64) + (a > b)
+    order: Ints = (a >= b).view(np.int8) + (a > b).view(np.int8)  # type: ignore[assignment]  # as short as it is
     if rows.layout.even:
         return order
-    return (order * LENGTHS + lengths(rows.layout, a)) * LENGTHS + lengths(cols.layout, b)
+    return (order.astype(np.int64) * LENGTHS + lengths(rows.layout, a)) * LENGTHS + lengths(cols.layout, b)
 
 
 def lengths(layout: Layout, i: Ints) -> Ints:
