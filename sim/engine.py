@@ -1,9 +1,17 @@
-"""The engine: SimPy owns the clock, and one event for each distinct instant runs the compiled step."""
+"""The engine: SimPy owns the clock, and the compiled step does the work of each distinct instant.
+
+In a *burst* the step runs on from instant to instant until the next event of another process, which is when
+anything can next be changed; strictly, it is called once for each instant, by a SimPy event of its own, so that
+a process may look at the engine in between. Both give the same bits.
+"""
+
+from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from heapq import heappush
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +20,7 @@ from simpy.events import NORMAL, EventPriority
 
 from sim.program import Frozen
 from sim.stall import StallError, find_waits
-from sim.state import IDLE, PASSED, Floats, new_state, new_work
+from sim.state import IDLE, PASSED, Floats, Longs, new_state, new_work
 from sim.step import change_capacity, change_speed, step
 
 Record = Literal["full", "extent"]
@@ -20,6 +28,7 @@ Progress = Callable[[float, float], None]  # the share of all ops passed, and si
 Process = Callable[[simpy.Environment, "Engine"], Generator[simpy.Event, Any, Any]]
 
 AFTER_HOOKS = EventPriority(NORMAL + 1)  # what a process does at an instant comes before what ends then
+BURST = 1 << 14  # most instants between two looks at the progress hook and at Ctrl-C
 PROGRESS_SECONDS = 0.1  # least wall time between two calls of a progress hook
 
 
@@ -32,7 +41,9 @@ class Spans:
             that does nothing on a rank starts and ends when it is passed.
         makespan: seconds at which the last op ended.
         link_bytes: [links] bytes that each directed link carried.
-        instants: distinct instants at which anything ended.
+        instants: distinct instants at which anything ended; 0 where none were looked for.
+        rank_class: [ranks] the column of `start` and `end` that is each rank's; None: each its own, or an extent.
+        how: how the times were found.
     """
 
     start: Floats
@@ -40,6 +51,15 @@ class Spans:
     makespan: float
     link_bytes: Floats
     instants: int
+    rank_class: Longs | None = None
+    how: str = "events"
+
+    def unfolded(self) -> Spans:
+        """Return the same with a column for each rank."""
+        if self.rank_class is None:
+            return self
+        start, end = self.start[:, self.rank_class], self.end[:, self.rank_class]
+        return replace(self, start=start, end=end, rank_class=None)
 
 
 class Engine:
@@ -56,22 +76,24 @@ class Engine:
         frozen: Frozen,
         record: Record = "full",
         progress: Progress | None = None,
+        burst: bool = True,
     ) -> None:
         """Prepare a run in `env`; its first instant is the first thing that `env.run` does, hooks apart."""
         columns = frozen.ranks if record == "full" else 1
         self.env, self.frozen, self.record = env, frozen, record
         self.now, self.instants, self.done = float(env.now), 0, env.event()
-        self.state = new_state(frozen.plan, frozen.network.capacity, columns)
-        self.work = new_work(frozen.plan, frozen.network.capacity)
-        self._progress, self._report_at = progress, 0.0
+        self.state = new_state(frozen.plan, frozen.capacity, columns)
+        self.work = new_work(frozen.plan, frozen.capacity)
+        self._progress, self._report_at, self._burst = progress, 0.0, burst
         self._total = len(frozen.plan.kind) * frozen.ranks
         self._generation, self._due, self._still_since = 0, self.now, math.inf
         self._arm(self.now)
 
     def set_capacity(self, link: int, bytes_per_second: float) -> None:
         """Let `link` carry `bytes_per_second` from now on; 0 takes it down."""
-        if not 0 <= link < self.frozen.network.pad:
-            raise ValueError(f"link must be 0 to {self.frozen.network.pad - 1}, got {link}")
+        links = len(self.frozen.capacity) - 1
+        if not 0 <= link < links:
+            raise ValueError(f"link must be 0 to {links - 1}, got {link}")
         _check_rate("capacity", bytes_per_second)
         plan, now = self.frozen.plan, self._hook_time()
         due = change_capacity(plan, self.state, self.work, int(link), float(bytes_per_second), now)
@@ -95,10 +117,11 @@ class Engine:
             makespan=self.now,
             link_bytes=self.state.carried[:-1],
             instants=self.instants,
+            how="events in bursts" if self._burst else "events",
         )
 
     def _hook_time(self) -> float:
-        """Return SimPy's now, which may lie a rounding error before the last instant."""
+        """Return SimPy's now, or the last instant of a burst that has run ahead of it."""
         return max(self.now, float(self.env.now))
 
     def _rearm(self, due: float) -> None:
@@ -114,18 +137,26 @@ class Engine:
         self._generation += 1
         self._due = float(due)
         event = self.env.event()
-        event._ok, event._value = True, self._generation
         event.callbacks.append(self._tick)
-        self.env.schedule(event, AFTER_HOOKS, max(0.0, due - self.env.now))
+        self._schedule(event, self._generation, due)
+
+    def _schedule(self, event: simpy.Event, value: float, due: float) -> None:
+        """Let `event` succeed at exactly `due`, after all hooks. (A delay, as SimPy takes it, would be rounded.)"""
+        event._ok, event._value = True, value
+        heappush(self.env._queue, (max(due, self.env.now), AFTER_HOOKS, next(self.env._eid), event))
 
     def _tick(self, event: simpy.Event) -> None:
-        """Handle one instant. (Here a burst would run the step on, up to `env.peek()`.)"""
+        """Handle the instant that is due, and in a burst all that come before the next event of a process."""
         if event.value != self._generation:
             return
-        self.now = self._due
-        self.instants += 1
-        due = step(self.frozen.plan, self.state, self.work, self.now)
-        self._report()
+        horizon = self.env.peek() if self._burst else self._due
+        while True:
+            self.now, due, instants = step(self.frozen.plan, self.state, self.work, self._due, horizon, BURST)
+            self.instants += instants
+            self._due = due
+            self._report()
+            if due >= horizon:
+                break
         self._arm_or_end(due)
 
     def _arm_or_end(self, due: float) -> None:
@@ -136,7 +167,7 @@ class Engine:
             return
         self._still_since = min(self._still_since, self._hook_time())
         if self.work.counts[PASSED] == self._total:
-            self.done.succeed(self.now)
+            self._schedule(self.done, self.now, self.now)
         elif self.env.peek() < math.inf and bool(np.any(self.state.phase != IDLE)):
             self._arm(max(self.now, self.env.peek()))
         else:
@@ -155,6 +186,7 @@ def run(
     processes: Sequence[Process] = (),
     record: Record = "full",
     progress: Progress | None = None,
+    burst: bool = True,
 ) -> Spans:
     """Run `frozen` to its end and return when each op ran.
 
@@ -163,12 +195,13 @@ def run(
             something stands still that they could set going again, the run waits for them.
         record: "full" keeps every rank's spans, "extent" the earliest start and latest end of each op.
         progress: called now and then with the share of ops passed and the simulated seconds.
+        burst: False where a process looks at the engine at instants that are not its own.
 
     Raises:
         StallError: when nothing can ever end.
     """
     env = simpy.Environment()
-    engine = Engine(env, frozen, record, progress)
+    engine = Engine(env, frozen, record, progress, burst)
     for process in processes:
         env.process(process(env, engine))
     env.run(until=engine.done)

@@ -2,17 +2,19 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from sim.network import Network
+from sim.rows import Row, row, table
 from sim.state import COMPUTE, PERMUTE, Bools, Floats, Ints, Plan
 
-Numbers = float | npt.ArrayLike  # one for all ranks, or one a rank
+Numbers = float | npt.ArrayLike | Row  # one for all ranks, or one a rank
 ROW_BYTES = 40  # of memory for a number of one rank: as given, as kept, as the engine has it, and whom it goes to
 
 
@@ -32,9 +34,10 @@ class Program:
         self.after: list[tuple[int, ...]] = []
         self.row_of: list[int] = []
         self.pattern_of: list[int] = []
-        self.rows: list[Floats] = []
+        self.rows: list[Row] = []
         self.patterns: list[Ints] = []
-        self._row_ids: dict[object, int] = {}
+        self._row_ids: dict[int, int] = {}
+        self._numbers: dict[float, int] = {}  # the rows that are one number
         self._pattern_ids: dict[object, int] = {}
         self._whole: set[int] = set()  # rows that are known to hold whole numbers
         self._held: list[object] = []  # keeps what _row_ids and _pattern_ids know by identity
@@ -50,11 +53,11 @@ class Program:
         It starts on a rank when the rank's inputs are there, its flow when both ends have started, and is
         done on a rank when its own send and its own receive are. A rank sends to itself in no time.
         """
-        row = self._row(nbytes, "nbytes")
-        if row not in self._whole:
-            self._check(self.rows[row] == np.floor(self.rows[row]), self.rows[row], "nbytes", "whole numbers")
-            self._whole.add(row)
-        return self._add(PERMUTE, row, self._pattern(dst), after, stream)
+        index = self._row(nbytes, "nbytes")
+        if index not in self._whole:
+            self._check(self.rows[index], lambda x: x == np.floor(x), "nbytes", "whole numbers")
+            self._whole.add(index)
+        return self._add(PERMUTE, index, self._pattern(dst), after, stream)
 
     def _add(self, kind: int, row: int, pattern: int, after: Sequence[int], stream: int) -> int:
         op = len(self.kinds)
@@ -71,31 +74,39 @@ class Program:
 
     def _row(self, values: Numbers, name: str) -> int:
         """Return the row of `values`; equal numbers, and the same array, share one."""
-        is_number = isinstance(values, int | float)
-        key = values if is_number else id(values)
-        known = self._row_ids.get((is_number, key))
+        known = self._row_ids.get(id(values))
         if known is not None:
             return known
-        row = np.asarray(values, np.float64)
-        if row.shape not in ((), (self.ranks,)):
-            raise ValueError(f"{name} must be one number or one a rank ({self.ranks}), got shape {row.shape}")
-        row = np.broadcast_to(row, (self.ranks,))
-        self._check(np.isfinite(row) & (row >= 0), row, name, "finite and not negative")
+        new = values if isinstance(values, Row) else row(values)
+        shape = np.shape(new.values if new.code is None else new.code)
+        if shape not in ((), (self.ranks,)):
+            raise ValueError(f"{name} must be one number or one a rank ({self.ranks}), got shape {shape}")
+        self._check(new, lambda x: np.isfinite(x) & (x >= 0), name, "finite and not negative")
+        index = self._numbers.setdefault(float(new.values), len(self.rows)) if new.is_shared else len(self.rows)
+        if index == len(self.rows):
+            self._check_memory()
+            self.rows.append(new)
+        if not isinstance(values, int | float):
+            self._held.append(values)
+            self._row_ids[id(values)] = index
+        return index
+
+    def _check_memory(self) -> None:
+        """Refuse what would not fit, before it is tried."""
         if len(self.rows) >= self._most:
             raise ValueError(
                 f"no memory for more than {self._most} steps of {self.ranks} ranks, {ROW_BYTES} bytes each: "
                 "use fewer ranks, or ways of fewer rounds, as all_reduce=doubling"
             )
-        self._held.append(values)
-        self._row_ids[is_number, key] = len(self.rows)
-        self.rows.append(row)
-        return len(self.rows) - 1
 
-    def _check(self, fine: Bools, row: Floats, name: str, rule: str) -> None:
+    def _check(self, row: Row, fine: Callable[[Floats], Bools], name: str, rule: str) -> None:
         """Raise a ValueError that names the first rank that is not fine."""
-        if not fine.all():
-            rank = int(fine.argmin())
-            raise ValueError(f"{name} must be {rule}: op {len(self.kinds)} has {row[rank]:g} on rank {rank}")
+        if not np.all(fine(row.values)):
+            wrong = np.atleast_1d(~fine(row.at()))
+            if wrong.any():
+                rank = int(wrong.argmax())
+                value = np.atleast_1d(row.at())[rank]
+                raise ValueError(f"{name} must be {rule}: op {len(self.kinds)} has {value:g} on rank {rank}")
 
     def _pattern(self, dst: npt.ArrayLike) -> int:
         """Return the row of `dst`; equal patterns share one."""
@@ -136,11 +147,24 @@ def _check_pattern(dst: Ints, ranks: int, op: int) -> None:
 
 @dataclass(frozen=True)
 class Frozen:
-    """A program tied to a network: what the engine runs, as often as it is asked to."""
+    """A program tied to a network: what the engine runs, as often as it is asked to.
+
+    Attributes:
+        rows: the plan's rows, kept as short as they are.
+        bare: the plan without its rows.
+        capacity: [links + 1] of the links of the plan's routes; the last is infinite.
+    """
 
     ranks: int
     network: Network
-    plan: Plan
+    rows: tuple[Row, ...]
+    bare: Plan
+    capacity: Floats
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan whole: with [rows, ranks] numbers."""
+        return self.bare._replace(rows=table(self.rows, self.ranks))
 
 
 def freeze(program: Program, network: Network) -> Frozen:
@@ -156,12 +180,11 @@ def freeze(program: Program, network: Network) -> Frozen:
     wake_start, wake = _wakes(program, need_stream, need_position, order)
     dst, src = _ends(program)
     route, latency = _routes(dst, network)
-    rows = np.stack(program.rows) if program.rows else np.zeros((1, program.ranks))
     plan = Plan(
         kind=np.array(program.kinds, np.int8),
         pattern=np.array(program.pattern_of, np.int32),
         row=np.array(program.row_of, np.int32),
-        rows=np.ascontiguousarray(rows),
+        rows=np.zeros((0, program.ranks)),
         order=order,
         length=length,
         need_stream=need_stream,
@@ -174,7 +197,7 @@ def freeze(program: Program, network: Network) -> Frozen:
         weight=(route != network.pad).astype(np.int32),
         latency=latency,
     )
-    return Frozen(program.ranks, network, plan)
+    return Frozen(program.ranks, network, tuple(program.rows), plan, network.capacity)
 
 
 def _positions(streams: list[int]) -> tuple[Ints, Ints, list[int]]:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import networkx as nx
 import numpy as np
-import numpy.typing as npt
 
 from algorithms.ir.order import peak_bytes
 from algorithms.ir.schedule import Schedule
 from algorithms.ir.timeline import Timeline, lines
 from algorithms.ways import DEFAULT, find
 from sim.costs import Costs, Machine
-from sim.engine import Record, Spans, run
+from sim.engine import Record, Spans
+from sim.fastest import run_fastest
 from sim.lower import Lowered, lower
 from sim.network import Network
 from sim.program import Frozen, freeze
-from sim.state import PERMUTE, Floats
+from sim.rows import total
+from sim.traffic import class_bytes, sent_bytes
 
 FULL_RECORD = 8_000_000  # (op, rank) pairs kept in full: two arrays of 64 MB
 HOT_LINKS = 3
@@ -69,7 +71,7 @@ def simulate(
     frozen = freeze(lowered.program, site.network)
     keep = len(lowered.program.kinds) * schedule.mesh.size <= FULL_RECORD
     how: Record = "full" if record == "full" or (record == "auto" and keep) else "extent"
-    spans = run(frozen, record=how, progress=progress)
+    spans = run_fastest(frozen, how, progress).unfolded()
     return _timeline(lowered, frozen, spans, site, chosen, how == "extent")
 
 
@@ -104,8 +106,10 @@ def _timeline(
         ops=lines(schedule),
         start=start,
         end=end,
-        sent=_sent(lowered, extent),
-        busy=lowered.busy,
+        sent=sent_bytes(lowered.sent, schedule.mesh.size, extent),
+        busy=np.array(np.broadcast_to(lowered.busy, schedule.mesh.size)),
+        sent_in_all=np.array(np.broadcast_to(total(chain(*lowered.sent)), schedule.mesh.size), np.int64),
+        flop=tuple(lowered.flop),
         peak=peak_bytes(schedule),
         makespan=spans.makespan,
         extent=extent,
@@ -119,29 +123,10 @@ def _timeline(
             "layout": schedule.problem.layout,
             "ways": {kind: ways[kind] for kind in used},
             "problem": schedule.problem.describe(),
+            "engine": spans.how,
             "assumptions": site.machine.assumptions(schedule.problem),
         },
     )
-
-
-def _sent(lowered: Lowered, extent: bool) -> npt.NDArray[np.int64]:
-    ranks = lowered.schedule.mesh.size
-    if extent:
-        return np.array([[s.min(), s.max()] for s in lowered.sent], dtype=np.int64)
-    return np.array([np.broadcast_to(s, ranks) for s in lowered.sent], dtype=np.int64)
-
-
-def class_bytes(frozen: Frozen) -> dict[str, int]:
-    """Bytes carried by each class of link; a flow counts once in every class that it crosses."""
-    plan, network = frozen.plan, frozen.network
-    kinds = sorted(set(network.kinds))
-    number = np.array([*(kinds.index(kind) for kind in network.kinds), len(kinds)])
-    carried: Floats = np.zeros((len(plan.dst), frozen.ranks))
-    for op in np.flatnonzero(plan.kind == PERMUTE):
-        carried[plan.pattern[op]] += plan.rows[plan.row[op]]
-    flows = np.where(plan.dst.reshape(-1) >= 0, carried.reshape(-1), 0.0)
-    crossed = number[plan.route]
-    return {kind: int(flows[(crossed == k).any(1)].sum()) for k, kind in enumerate(kinds)}
 
 
 def hot_links(network: Network, spans: Spans) -> tuple[dict[str, Any], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import os
@@ -75,6 +76,7 @@ def main() -> None:
     """Run the command; every error is one line, and no traceback reaches a user."""
     _steady_streams()
     signal.signal(signal.SIGTERM, _leave)
+    gc.set_threshold(200_000, 20, 20)  # a schedule is a million small objects that stay
     sys.exit(run(sys.argv[1:]))
 
 
