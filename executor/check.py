@@ -98,6 +98,8 @@ def prove(cases: Sequence[Case], known: Known, run: Runner) -> Iterator[Row]:
 def _run(run: Runner, work: Work, row: Row) -> Sequence[Parts] | None:
     try:
         return run(work)
+    except BadInput:
+        raise
     except Exception:
         for law in (broken_law(schedule) for schedule, _ in work):
             if law:

@@ -202,7 +202,10 @@ def refuse(message: str) -> None:
 
 
 def _gather(comm: MPI.Comm, line: str) -> None:
-    """Wait for the other ranks; if they do not come, only this one found the error: say it and end them."""
+    """Wait for the other ranks; if they do not come, only this one found the error: say it and end them.
+
+    mpiexec may then report the signal that ended one of them, in place of 2.
+    """
     request, end = comm.Ibarrier(), time.monotonic() + PATIENCE
     while not request.Test():
         if time.monotonic() > end:

@@ -32,9 +32,9 @@ def command(*arguments, ranks=None, timeout=300, **environ):
     return _run(words, ranks, timeout, environ)
 
 
-def program(source, ranks, timeout=300, **environ):
+def program(source, *arguments, ranks, timeout=300, **environ):
     """Run a Python program on so many ranks."""
-    return _run([sys.executable, "-c", source], ranks, timeout, environ)
+    return _run([sys.executable, "-c", source, *map(str, arguments)], ranks, timeout, environ)
 
 
 def _run(words, ranks, timeout, environ):

@@ -52,3 +52,14 @@ def test_the_compiled_exp_at_the_ends(dtype):
     total = fused_numba.exp_and_sum(x, x.dtype.type(0))
     assert np.array_equal(x[:6], np.array([0, 0, 1, np.inf, np.inf, np.nan], dtype), equal_nan=True)
     assert np.isnan(total)
+
+
+def test_where_no_folder_can_be_written_the_kernel_is_compiled_each_time(monkeypatch):
+    def njit(cache=False, **options):
+        if cache:  # what numba says of a read-only checkout and a read-only home
+            raise RuntimeError("cannot cache function 'double': no locator available")
+        return lambda function: function
+
+    monkeypatch.setattr(fused_numba, "njit", njit)
+
+    assert fused_numba.compiled()(lambda x: 2 * x)(3) == 6

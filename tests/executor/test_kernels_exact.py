@@ -45,7 +45,8 @@ def test_exact_for_every_mask_order_grouping_and_dtype(kernel, mask, order, head
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("mask", ["full", "causal"])
 def test_exact_across_tiles_of_the_real_size(kernel, mask, dtype):
-    assert_exact(ratios(kernel, case(n=701, m=1103, heads=(2, 1), mask=mask, dtype=dtype)))
+    # narrow heads: a tile is tokens by tokens, and the reference of long doubles has no BLAS
+    assert_exact(ratios(kernel, case(n=701, m=1103, heads=(2, 1), dims=(4, 3), mask=mask, dtype=dtype)))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

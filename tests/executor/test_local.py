@@ -21,7 +21,7 @@ def problem(**sizes):
     return Attention(**{"heads": 4, "kv_heads": 2, "head_dim": 8, "query_len": 32, "key_len": 32, **DOUBLE, **sizes})
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(schedules(), KERNELS, st.integers(0, 2**20))
 def test_any_algorithm_equals_dense_attention_and_holds_the_bytes_of_the_fixed_order(schedule, kernel, seed):
     ran, verdict = judged(schedule, local.run, seed, kernel=kernel)
@@ -30,7 +30,7 @@ def test_any_algorithm_equals_dense_attention_and_holds_the_bytes_of_the_fixed_o
     assert ran.peak.tolist() == peak_bytes(schedule).tolist()
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(schedules(largest=24), chosen_ways())
 def test_any_way_of_its_collectives_is_as_exact_and_sends_the_bytes_of_the_schedule(schedule, ways):
     ran, verdict = judged(schedule, local.run, kernel="numpy", ways=ways)
