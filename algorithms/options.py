@@ -62,7 +62,7 @@ def _counted(minimum: int = 1) -> Callable[[click.Context, click.Parameter, str 
     return read
 
 
-def _count(name: str, help_text: str, default: str | None = None, minimum: int = 1) -> Callable[[Any], Any]:
+def count_option(name: str, help_text: str, default: str | None = None, minimum: int = 1) -> Callable[[Any], Any]:
     """Return an option that takes a count as people type it: 1048576, 1M, 0.5K."""
     shown = default is not None
     return click.option(
@@ -105,15 +105,15 @@ def _name(name: str, metavar: str, default: str | None, help_text: str) -> Calla
 
 _OPTIONS = (
     _name("--model", "NAME|FILE", None, "A model by name, or its config.json."),
-    _count("--heads", "Query heads, in place of --model."),
-    _count("--kv-heads", "Key/value heads.  [default: as many as heads]"),
-    _count("--head-dim", "Width of a head, in place of --model."),
-    _count("--head-dim-v", "Width of a value head.  [default: as head-dim]"),
+    count_option("--heads", "Query heads, in place of --model."),
+    count_option("--kv-heads", "Key/value heads.  [default: as many as heads]"),
+    count_option("--head-dim", "Width of a head, in place of --model."),
+    count_option("--head-dim-v", "Width of a value head.  [default: as head-dim]"),
     click.option("--shared-kv", is_flag=True, help="Keys and values are one tensor (MLA)."),
-    _count("--seq", "Tokens: new ones in prefill and train, all in decode; 1M is 1048576."),
-    _count("--cached", "Tokens before the new ones (prefill).", "0", minimum=0),
-    _count("--new", "Tokens that a step asks about (decode).  [default: 1]"),
-    _count("--batch", "Sequences of the whole job.", "1"),
+    count_option("--seq", "Tokens: new ones in prefill and train, all in decode; 1M is 1048576."),
+    count_option("--cached", "Tokens before the new ones (prefill).", "0", minimum=0),
+    count_option("--new", "Tokens that a step asks about (decode).  [default: 1]"),
+    count_option("--batch", "Sequences of the whole job.", "1"),
     _name("--mask", "MASK", "causal", "causal or full."),
     _name("--phase", "PHASE", "prefill", "prefill, train or decode."),
     _name("--dtype", "DTYPE", "bfloat16", "Of activations."),
@@ -121,9 +121,9 @@ _OPTIONS = (
     _name("--state-dtype", "DTYPE", "float32", "Of partial results, kept and sent."),
     _name("--grad-dtype", "DTYPE", "float32", "Of gradients that are sent."),
     _name("--layout", "LAYOUT", "auto", "How tokens are dealt to ranks: contiguous, zigzag, striped, or the best."),
-    _count("--tp", "Ranks that split the heads.", "1"),
-    _count("--cp", "Ranks that split a sequence.  [default: all / (tp * dp)]"),
-    _count("--dp", "Ranks that split the batch.", "1"),
+    count_option("--tp", "Ranks that split the heads.", "1"),
+    count_option("--cp", "Ranks that split a sequence.  [default: all / (tp * dp)]"),
+    count_option("--dp", "Ranks that split the batch.", "1"),
     _name("--mesh", "AXIS=N,...", None, "The mesh, slowest axis first, as row=8,col=8."),
     _name("--ways", "OP=WAY,...", "", "How collectives run, as all_gather=ring."),
 )

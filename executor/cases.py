@@ -7,7 +7,7 @@ width than keys, one tensor for both, lengths that no mesh divides, fewer tokens
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import lcm
 from typing import Any, NamedTuple
@@ -83,7 +83,7 @@ def cases(
         if not programs.keys() & set(asked.phases):
             inapplicable.append((name, f"is written for {', '.join(programs)}, not {', '.join(asked.phases)}"))
         for program in (p for phase, p in programs.items() if phase in asked.phases):
-            fitting = list(meshes(program, job))
+            fitting = job.meshes(program.axes)
             if not fitting:
                 needs = ", ".join(program.axes)
                 inapplicable.append((name, f"{program.phase} needs mesh axes {needs}, got {asked.mesh}"))
@@ -106,25 +106,6 @@ def shared(asked: Asked, ranks: int, have: str) -> Job:
         shown = f"mesh {asked.mesh}" if asked.mesh else f"tp={job.tp}, cp={job.cp}, dp={job.dp}"
         raise BadInput(f"{shown} uses {job.size} ranks: {have}; a proof uses all of them")
     return job
-
-
-def meshes(program: Program, job: Job) -> Iterator[Mesh]:
-    """Every mesh of a program that uses all ranks of the job: the one typed, or all factorisations."""
-    if job.axes is None:
-        for sizes in factorisations(job.cp, len(program.axes)):
-            yield job.mesh(dict(zip(program.axes, sizes, strict=True)))
-    elif {a for a in job.axes if a not in ("tp", "dp")} == set(program.axes):
-        yield job.mesh(job.axes)
-
-
-def factorisations(n: int, axes: int) -> Iterator[tuple[int, ...]]:
-    """Every way to write n as a product of so many factors, in order."""
-    if axes == 1:
-        yield (n,)
-        return
-    for first in (d for d in range(1, n + 1) if n % d == 0):
-        for rest in factorisations(n // first, axes - 1):
-            yield (first, *rest)
 
 
 def problems(program: Program, asked: Asked, job: Job, layout: str) -> tuple[Attention, ...]:

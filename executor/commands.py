@@ -7,26 +7,11 @@ from typing import Any
 
 import click
 
+from algorithms.options import count_option
 from executor import launch
 from executor.errors import BadInput
 
 RANKS = click.IntRange(1, 4096)  # in one process, or to launch on this machine
-
-
-def _count(name: str, help_text: str, default: str | None = None, minimum: int = 1) -> Any:
-    """Return an option that takes a count as people type it: 64, 1K."""
-
-    def read(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-        from algorithms.options import parse_count
-
-        try:
-            return None if text is None else parse_count(text, minimum)
-        except ValueError as error:
-            raise click.BadParameter(str(error)) from None
-
-    return click.option(
-        name, callback=read, default=default, show_default=default is not None, metavar="N", help=help_text
-    )
 
 
 @click.group(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
@@ -40,17 +25,17 @@ def cli() -> None:
 @click.option("--mask", default="both", show_default=True, metavar="MASK", help="causal, full or both.")
 @click.option("--layout", default="all", show_default=True, metavar="LAYOUT", help="How tokens are dealt to ranks.")
 @click.option("--mesh", metavar="AXIS=N,...", help="The mesh, slowest axis first.  [default: all that use all ranks]")
-@_count("--tp", "Ranks that split the heads.", "1")
-@_count("--dp", "Ranks that split the batch.", "1")
-@_count("--heads", "Query heads.  [default: several GQA ratios]")
-@_count("--kv-heads", "Key/value heads.")
-@_count("--head-dim", "Width of a head.")
-@_count("--head-dim-v", "Width of a value head.")
+@count_option("--tp", "Ranks that split the heads.", "1")
+@count_option("--dp", "Ranks that split the batch.", "1")
+@count_option("--heads", "Query heads.  [default: several GQA ratios]")
+@count_option("--kv-heads", "Key/value heads.")
+@count_option("--head-dim", "Width of a head.")
+@count_option("--head-dim-v", "Width of a value head.")
 @click.option("--shared-kv", is_flag=True, help="Keys and values are one tensor (MLA).")
-@_count("--seq", "Tokens: new ones in prefill and train, all in decode.  [default: several]")
-@_count("--cached", "Tokens before them (prefill).", minimum=0)
-@_count("--new", "Tokens a step asks about (decode).")
-@_count("--batch", "Sequences of the whole job.  [default: dp]")
+@count_option("--seq", "Tokens: new ones in prefill and train, all in decode.  [default: several]")
+@count_option("--cached", "Tokens before them (prefill).", minimum=0)
+@count_option("--new", "Tokens a step asks about (decode).")
+@count_option("--batch", "Sequences of the whole job.  [default: dp]")
 @click.option("--dtype", default="", metavar="DTYPE", help="float64, float32 or float16.  [default: float64]")
 @click.option("--state-dtype", default="", metavar="DTYPE", help="Of partial results.  [default: float32 at least]")
 @click.option("--ways", metavar="OP=WAY,...", help="Carry collectives out by our rounds of sends, as all_gather=ring.")

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 import algorithms
 from algorithms import ways
 from algorithms.ir import Attention, Inapplicable, Mesh
+from algorithms.ir.job import factorisations
 from algorithms.ir.layout import LAYOUTS
 from algorithms.ir.mask import MASKS
 from executor.arrays import random_inputs
-from executor.cases import factorisations
 from executor.exact import judge, reference
 
 PROGRAMS = {(name, phase): p for name in algorithms.names() for phase, p in algorithms.find(name).items()}

@@ -5,8 +5,8 @@ from math import prod
 import pytest
 
 import algorithms
-from algorithms.ir.job import Job
-from executor.cases import Asked, cases, factorisations
+from algorithms.ir.job import Job, factorisations
+from executor.cases import Asked, cases
 from executor.errors import BadInput
 
 EVERY = {name: algorithms.find(name) for name in algorithms.names()}
