@@ -1,9 +1,15 @@
-"""The engine: SimPy owns the clock, and one event for each distinct instant runs the compiled step."""
+"""The engine: SimPy owns the clock, and the compiled step does the work of each distinct instant.
+
+In a *burst* the step runs on from instant to instant until the next event of another process, which is when
+anything can next be changed; strictly, it is called once for each instant, by a SimPy event of its own, so that
+a process may look at the engine in between. Both give the same bits.
+"""
 
 import math
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from heapq import heappush
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +26,7 @@ Progress = Callable[[float, float], None]  # the share of all ops passed, and si
 Process = Callable[[simpy.Environment, "Engine"], Generator[simpy.Event, Any, Any]]
 
 AFTER_HOOKS = EventPriority(NORMAL + 1)  # what a process does at an instant comes before what ends then
+BURST = 1 << 14  # most instants between two looks at the progress hook and at Ctrl-C
 PROGRESS_SECONDS = 0.1  # least wall time between two calls of a progress hook
 
 
@@ -56,22 +63,24 @@ class Engine:
         frozen: Frozen,
         record: Record = "full",
         progress: Progress | None = None,
+        burst: bool = True,
     ) -> None:
         """Prepare a run in `env`; its first instant is the first thing that `env.run` does, hooks apart."""
         columns = frozen.ranks if record == "full" else 1
         self.env, self.frozen, self.record = env, frozen, record
         self.now, self.instants, self.done = float(env.now), 0, env.event()
-        self.state = new_state(frozen.plan, frozen.network.capacity, columns)
-        self.work = new_work(frozen.plan, frozen.network.capacity)
-        self._progress, self._report_at = progress, 0.0
+        self.state = new_state(frozen.plan, frozen.capacity, columns)
+        self.work = new_work(frozen.plan, frozen.capacity)
+        self._progress, self._report_at, self._burst = progress, 0.0, burst
         self._total = len(frozen.plan.kind) * frozen.ranks
         self._generation, self._due, self._still_since = 0, self.now, math.inf
         self._arm(self.now)
 
     def set_capacity(self, link: int, bytes_per_second: float) -> None:
         """Let `link` carry `bytes_per_second` from now on; 0 takes it down."""
-        if not 0 <= link < self.frozen.network.pad:
-            raise ValueError(f"link must be 0 to {self.frozen.network.pad - 1}, got {link}")
+        links = len(self.frozen.capacity) - 1
+        if not 0 <= link < links:
+            raise ValueError(f"link must be 0 to {links - 1}, got {link}")
         _check_rate("capacity", bytes_per_second)
         plan, now = self.frozen.plan, self._hook_time()
         due = change_capacity(plan, self.state, self.work, int(link), float(bytes_per_second), now)
@@ -98,7 +107,7 @@ class Engine:
         )
 
     def _hook_time(self) -> float:
-        """Return SimPy's now, which may lie a rounding error before the last instant."""
+        """Return SimPy's now, or the last instant of a burst that has run ahead of it."""
         return max(self.now, float(self.env.now))
 
     def _rearm(self, due: float) -> None:
@@ -114,18 +123,26 @@ class Engine:
         self._generation += 1
         self._due = float(due)
         event = self.env.event()
-        event._ok, event._value = True, self._generation
         event.callbacks.append(self._tick)
-        self.env.schedule(event, AFTER_HOOKS, max(0.0, due - self.env.now))
+        self._schedule(event, self._generation, due)
+
+    def _schedule(self, event: simpy.Event, value: float, due: float) -> None:
+        """Let `event` succeed at exactly `due`, after all hooks. (A delay, as SimPy takes it, would be rounded.)"""
+        event._ok, event._value = True, value
+        heappush(self.env._queue, (max(due, self.env.now), AFTER_HOOKS, next(self.env._eid), event))
 
     def _tick(self, event: simpy.Event) -> None:
-        """Handle one instant. (Here a burst would run the step on, up to `env.peek()`.)"""
+        """Handle the instant that is due, and in a burst all that come before the next event of a process."""
         if event.value != self._generation:
             return
-        self.now = self._due
-        self.instants += 1
-        due = step(self.frozen.plan, self.state, self.work, self.now)
-        self._report()
+        horizon = self.env.peek() if self._burst else self._due
+        while True:
+            self.now, due, instants = step(self.frozen.plan, self.state, self.work, self._due, horizon, BURST)
+            self.instants += instants
+            self._due = due
+            self._report()
+            if due >= horizon:
+                break
         self._arm_or_end(due)
 
     def _arm_or_end(self, due: float) -> None:
@@ -136,7 +153,7 @@ class Engine:
             return
         self._still_since = min(self._still_since, self._hook_time())
         if self.work.counts[PASSED] == self._total:
-            self.done.succeed(self.now)
+            self._schedule(self.done, self.now, self.now)
         elif self.env.peek() < math.inf and bool(np.any(self.state.phase != IDLE)):
             self._arm(max(self.now, self.env.peek()))
         else:
@@ -155,6 +172,7 @@ def run(
     processes: Sequence[Process] = (),
     record: Record = "full",
     progress: Progress | None = None,
+    burst: bool = True,
 ) -> Spans:
     """Run `frozen` to its end and return when each op ran.
 
@@ -163,12 +181,13 @@ def run(
             something stands still that they could set going again, the run waits for them.
         record: "full" keeps every rank's spans, "extent" the earliest start and latest end of each op.
         progress: called now and then with the share of ops passed and the simulated seconds.
+        burst: False where a process looks at the engine at instants that are not its own.
 
     Raises:
         StallError: when nothing can ever end.
     """
     env = simpy.Environment()
-    engine = Engine(env, frozen, record, progress)
+    engine = Engine(env, frozen, record, progress, burst)
     for process in processes:
         env.process(process(env, engine))
     env.run(until=engine.done)

@@ -37,7 +37,7 @@ def mark_dirty(work: Work, link: int) -> None:
 @inlined
 def set_rate(state: State, work: Work, slot: int, rate: float, now: float) -> None:
     """Let `slot` work at `rate` from `now` on, having worked at its old rate until now."""
-    if rate == state.rate[slot] or state.ends[slot] <= now * (1 + TOLERANCE):
+    if rate == state.rate[slot] or state.ends[slot] <= now:
         return  # what is over already must not lose its end to a rounding error
     done = state.rate[slot] * (now - state.updated[slot])
     state.remaining[slot] = max(0.0, state.remaining[slot] - done)

@@ -7,7 +7,7 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
-from sim.routes import Roads, paths
+from sim.routes import FABRIC, Roads, paths
 from sim.state import Floats, Longs
 
 PICOSECONDS = 1e12
@@ -77,26 +77,19 @@ class Network:
         return self._routes[np.searchsorted(self._known, wanted)][place.reshape(-1)]
 
     def _learn(self, pairs: Longs) -> None:
-        """Add the routes of new pairs to the table, which stays sorted."""
+        """Add the routes of new pairs, which are sorted, to the table, which stays sorted."""
         source, destination = np.divmod(pairs, self.ranks)
-        tables = [self._routes]
-        first = np.flatnonzero(np.diff(source, prepend=-1))
-        for begin, end in zip(first, [*first[1:], len(pairs)], strict=True):
-            tables.append(self._from(int(source[begin]), destination[begin:end]))
-        hops = max(table.shape[1] for table in tables)
-        routes = np.concatenate([_widen(table, hops, self.pad) for table in tables])
+        table: Longs = paths(self._roads, self._node[source], self._node[destination])
+        lost = (table[:, 0] < 0) & (destination != source)
+        if lost.any():
+            a, b = int(source[lost.argmax()]), int(destination[lost.argmax()])
+            raise ValueError(f"no path from rank {a} ({self.gpus[a]}) to rank {b} ({self.gpus[b]})")
+        table = np.where(table < 0, self.pad, table)[:, : max(1, int((table >= 0).sum(1).max()))]
+        hops = max(self._routes.shape[1], table.shape[1])
+        routes = np.concatenate([_widen(self._routes, hops, self.pad), _widen(table, hops, self.pad)])
         known = np.concatenate([self._known, pairs])
         order = np.argsort(known, kind="stable")
         self._known, self._routes = known[order], routes[order]
-
-    def _from(self, source: int, destinations: Longs) -> Longs:
-        """Return the links from one rank to others, [destinations, hops]."""
-        table: Longs = paths(self._roads, self._node[source], self._node[destinations])
-        lost = (table[:, 0] < 0) & (destinations != source)
-        if lost.any():
-            other = int(destinations[lost.argmax()])
-            raise ValueError(f"no path from rank {source} ({self.gpus[source]}) to rank {other} ({self.gpus[other]})")
-        return np.where(table < 0, self.pad, table)
 
 
 def _widen(table: Longs, hops: int, pad: int) -> Longs:
@@ -151,18 +144,43 @@ def _placed(gpus: list[str], placement: Sequence[int], name: str) -> list[str]:
 def _roads(graph: nx.DiGraph, latency: Floats, gpus: list[str]) -> tuple[Roads, Longs]:
     """Return the graph as arrays, and the node number of each schedule rank."""
     number = {node: k for k, node in enumerate(graph.nodes)}
-    ends = np.array([(number[tail], number[head]) for tail, head in graph.edges], np.int64).reshape(-1, 2)
-    tail, head = np.ascontiguousarray(ends.T)
-    entering = np.argsort(head, kind="stable")
-    nodes = np.arange(len(number) + 1)
+    tail = np.array([number[tail] for tail, _ in graph.edges], np.int64)
+    head = np.array([number[head] for _, head in graph.edges], np.int64)
+    machine = _machines(graph)
+    inside, into = machine[tail] == machine[head], machine[head]
+    in_start, in_link = _grouped(head, len(number))
+    near = np.flatnonzero((into == FABRIC) | inside)
+    entering = np.flatnonzero((into != FABRIC) & ~inside)
+    entry_start, entry = _grouped(into[entering], int(machine.max(initial=FABRIC)) + 1)
     roads = Roads(
-        start=np.searchsorted(tail, nodes),
+        start=np.searchsorted(tail, np.arange(len(number) + 1)),
         tail=tail,
         head=head,
         picoseconds=np.round(latency * PICOSECONDS).astype(np.int64),
-        in_start=np.searchsorted(head[entering], nodes),
-        in_link=entering,
+        in_start=in_start,
+        in_link=in_link,
         is_gpu=np.array([rank is not None for _, rank in graph.nodes(data="rank")], np.bool_),
         nic=np.array([number.get(nic, -1) for _, nic in graph.nodes(data="nic")], np.int64),
+        machine=machine,
+        near_start=np.searchsorted(tail[near], np.arange(len(number) + 1)),
+        near=near,
+        entry_start=entry_start,
+        entry=entering[entry],
     )
     return roads, np.array([number[gpu] for gpu in gpus], np.int64)
+
+
+def _machines(graph: nx.DiGraph) -> Longs:
+    """Return the number of each node's `host`; a GPU that names none is a machine by itself, others are fabric."""
+    numbers: dict[object, int] = {}
+    machine = []
+    for node, data in graph.nodes.items():
+        host = data.get("host", node if data.get("rank") is not None else None)
+        machine.append(FABRIC if host is None else numbers.setdefault(host, len(numbers)))
+    return np.array(machine, np.int64)
+
+
+def _grouped(group: Longs, groups: int) -> tuple[Longs, Longs]:
+    """Return where each group starts in the list of items sorted by group, [groups + 1], and that list."""
+    items = np.argsort(group, kind="stable")
+    return np.searchsorted(group[items], np.arange(groups + 1)), items

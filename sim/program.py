@@ -1,15 +1,17 @@
 """What the engine runs: bulk ops over all ranks on in-order streams, and their frozen tables."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from sim.network import Network
+from sim.rows import Row, table
 from sim.state import COMPUTE, PERMUTE, Bools, Floats, Ints, Plan
 
-Numbers = float | npt.ArrayLike  # one for all ranks, or one a rank
+Numbers = float | npt.ArrayLike | Row  # one for all ranks, or one a rank
 
 
 class Program:
@@ -28,7 +30,7 @@ class Program:
         self.after: list[tuple[int, ...]] = []
         self.row_of: list[int] = []
         self.pattern_of: list[int] = []
-        self.rows: list[Floats] = []
+        self.rows: list[Row] = []
         self.patterns: list[Ints] = []
         self._row_ids: dict[object, int] = {}
         self._pattern_ids: dict[object, int] = {}
@@ -47,7 +49,7 @@ class Program:
         """
         row = self._row(nbytes, "nbytes")
         if row not in self._whole:
-            self._check(self.rows[row] == np.floor(self.rows[row]), self.rows[row], "nbytes", "whole numbers")
+            self._check(self.rows[row], lambda x: x == np.floor(x), "nbytes", "whole numbers")
             self._whole.add(row)
         return self._add(PERMUTE, row, self._pattern(dst), after, stream)
 
@@ -71,21 +73,24 @@ class Program:
         known = self._row_ids.get((is_number, key))
         if known is not None:
             return known
-        row = np.asarray(values, np.float64)
-        if row.shape not in ((), (self.ranks,)):
-            raise ValueError(f"{name} must be one number or one a rank ({self.ranks}), got shape {row.shape}")
-        row = np.broadcast_to(row, (self.ranks,))
-        self._check(np.isfinite(row) & (row >= 0), row, name, "finite and not negative")
-        self._held.append(values)
-        self._row_ids[is_number, key] = len(self.rows)
+        row = values if isinstance(values, Row) else Row(np.asarray(values, np.float64))
+        shape = np.shape(row.values if row.code is None else row.code)
+        if shape not in ((), (self.ranks,)):
+            raise ValueError(f"{name} must be one number or one a rank ({self.ranks}), got shape {shape}")
+        self._check(row, lambda x: np.isfinite(x) & (x >= 0), name, "finite and not negative")
         self.rows.append(row)
+        self._held.append(values)
+        self._row_ids[is_number, key] = len(self.rows) - 1
         return len(self.rows) - 1
 
-    def _check(self, fine: Bools, row: Floats, name: str, rule: str) -> None:
+    def _check(self, row: Row, fine: Callable[[Floats], Bools], name: str, rule: str) -> None:
         """Raise a ValueError that names the first rank that is not fine."""
-        if not fine.all():
-            rank = int(fine.argmin())
-            raise ValueError(f"{name} must be {rule}: op {len(self.kinds)} has {row[rank]:g} on rank {rank}")
+        if not np.all(fine(row.values)):
+            wrong = np.atleast_1d(~fine(row.at()))
+            if wrong.any():
+                rank = int(wrong.argmax())
+                value = np.atleast_1d(row.at())[rank]
+                raise ValueError(f"{name} must be {rule}: op {len(self.kinds)} has {value:g} on rank {rank}")
 
     def _pattern(self, dst: npt.ArrayLike) -> int:
         """Return the row of `dst`; equal patterns share one."""
@@ -115,11 +120,24 @@ def _check_pattern(dst: Ints, ranks: int, op: int) -> None:
 
 @dataclass(frozen=True)
 class Frozen:
-    """A program tied to a network: what the engine runs, as often as it is asked to."""
+    """A program tied to a network: what the engine runs, as often as it is asked to.
+
+    Attributes:
+        rows: the plan's rows, kept as short as they are.
+        bare: the plan without its rows.
+        capacity: [links + 1] of the links of the plan's routes; the last is infinite.
+    """
 
     ranks: int
     network: Network
-    plan: Plan
+    rows: tuple[Row, ...]
+    bare: Plan
+    capacity: Floats
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan whole: with [rows, ranks] numbers."""
+        return self.bare._replace(rows=table(self.rows, self.ranks))
 
 
 def freeze(program: Program, network: Network) -> Frozen:
@@ -135,12 +153,11 @@ def freeze(program: Program, network: Network) -> Frozen:
     wake_start, wake = _wakes(program, need_stream, need_position, order)
     dst, src = _ends(program)
     route, latency = _routes(dst, network)
-    rows = np.stack(program.rows) if program.rows else np.zeros((1, program.ranks))
     plan = Plan(
         kind=np.array(program.kinds, np.int8),
         pattern=np.array(program.pattern_of, np.int32),
         row=np.array(program.row_of, np.int32),
-        rows=np.ascontiguousarray(rows),
+        rows=np.zeros((0, program.ranks)),
         order=order,
         length=length,
         need_stream=need_stream,
@@ -153,7 +170,7 @@ def freeze(program: Program, network: Network) -> Frozen:
         weight=(route != network.pad).astype(np.int32),
         latency=latency,
     )
-    return Frozen(program.ranks, network, plan)
+    return Frozen(program.ranks, network, tuple(program.rows), plan, network.capacity)
 
 
 def _positions(streams: list[int]) -> tuple[Ints, Ints, list[int]]:

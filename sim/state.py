@@ -24,7 +24,7 @@ IDLE, WORKING, LATENCY, TRANSFER = 0, 1, 2, 3  # phases of a slot
 READY, FINISHED, DIRTY, TOUCHED, STAMP, PASSED = 0, 1, 2, 3, 4, 5  # places in Work.counts
 
 BLOCK = 64  # slots that share one entry of Work.soonest
-TOLERANCE = 1e-12  # relative: what lies closer together is one instant
+TOLERANCE = 1e-12  # relative: links whose shares lie closer together are full at once
 
 
 class Plan(NamedTuple):

@@ -1,8 +1,8 @@
-"""One instant: all that ends now, all that this sets off, and the new rates. Compiled.
+"""An instant: all that ends now, all that this sets off, and the new rates. Compiled.
 
 A permute is a rendezvous, and a rendezvous is a comparison: the flow from s to d starts when both
 slots have started an op and both counters are equal. An end of a permute is done on a rank when its
-own send and its own receive are.
+own send and its own receive are. In a folded program a rank may stand for the sender and for the receiver.
 """
 
 import numpy as np
@@ -17,7 +17,6 @@ from sim.state import (
     LATENCY,
     PASSED,
     READY,
-    TOLERANCE,
     TOUCHED,
     TRANSFER,
     WORKING,
@@ -28,12 +27,21 @@ from sim.state import (
 
 
 @compiled_step
-def step(plan: Plan, state: State, work: Work, now: float) -> float:
-    """Handle the instant `now` and return when something ends next (inf: never, as things stand)."""
-    _end_phases(plan, state, work, now)
-    _pass_and_start(plan, state, work, now)
-    share_links(plan, state, work, now)
-    return _next_end(state, work)
+def step(plan: Plan, state: State, work: Work, now: float, horizon: float, most: int) -> tuple[float, float, int]:
+    """Handle the instant `now`, and on through those before `horizon`, `most` at most.
+
+    Return the last instant handled, when something ends next (inf: never, as things stand), and how many instants.
+    """
+    instants = 0
+    while True:
+        _end_phases(plan, state, work, now)
+        _pass_and_start(plan, state, work, now)
+        share_links(plan, state, work, now)
+        due = _next_end(state, work)
+        instants += 1
+        if due >= horizon or instants == most:
+            return now, due, instants
+        now = due
 
 
 @compiled_step
@@ -76,12 +84,11 @@ def _next_end(state: State, work: Work) -> float:
 @inlined
 def _end_phases(plan: Plan, state: State, work: Work, now: float) -> None:
     """End every phase that is due: a compute, a flow's latency, a flow's transfer."""
-    limit = now * (1 + TOLERANCE)
     for block in range(len(work.soonest)):
-        if work.soonest[block] > limit:
+        if work.soonest[block] > now:
             continue
         for slot in range(block * BLOCK, min((block + 1) * BLOCK, len(state.ends))):
-            if state.ends[slot] > limit:
+            if state.ends[slot] > now:
                 continue
             set_end(state, work, slot, np.inf)
             if state.phase[slot] == WORKING:
@@ -184,7 +191,7 @@ def _start_permute(plan: Plan, state: State, work: Work, slot: int, op: int, now
         other = slot - rank + receiver
         if state.started[other] and state.counter[other] == state.counter[slot]:
             _launch(plan, state, work, slot, op, now)
-    if sender >= 0:
+    if sender >= 0 and sender != rank:
         other = slot - rank + sender
         if state.started[other] and state.counter[other] == state.counter[slot]:
             _launch(plan, state, work, other, op, now)
@@ -228,5 +235,5 @@ def _arrive(plan: Plan, state: State, work: Work, slot: int) -> None:
     state.parts[receiver] -= 1
     if state.parts[slot] == 0:
         _finish(work, slot)
-    if state.parts[receiver] == 0:
+    if receiver != slot and state.parts[receiver] == 0:
         _finish(work, receiver)

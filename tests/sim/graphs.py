@@ -40,6 +40,16 @@ def two_level(ranks, node=8):
     return graph
 
 
+def shared_nic(ranks, node=4):
+    """`node` GPUs to an NVSwitch; the NVSwitch has the machine's only NIC."""
+    graph = gpus(ranks, f"shared_nic({ranks})")
+    for rank in range(ranks):
+        cable(graph, f"gpu{rank}", f"nvswitch{rank // node}", 450e9, 0.25 * us, "nvlink")
+    for machine in range(-(-ranks // node)):
+        cable(graph, f"nvswitch{machine}", "fabric", 50e9, 1.0 * us, "fabric")
+    return graph
+
+
 def shift(ranks, by=1):
     """Return dst of a cyclic shift."""
     return (np.arange(ranks) + by) % ranks

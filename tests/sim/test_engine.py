@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sim.engine import run
 from sim.network import Network
 from sim.program import Program, freeze
+from tests.sim.drawn import programs
 from tests.sim.graphs import MiB, one_send, ring_attention, shift, star, two_level, us
 
 HOP = 1 * us + MiB / 50e9  # 1 MiB over a star
@@ -99,24 +100,6 @@ def test_streams_overlap_and_one_stream_does_not():
     spans = simulate(program, star(1))
     assert spans.start[[a, b, c, d], 0].tolist() == [0, 2, 0, 2]
     assert spans.end[[a, b, c, d], 0].tolist() == [2, 4, 1, 3]
-
-
-@st.composite
-def programs(draw):
-    """Draw a small program of any shape: ops, streams, dependencies, idle ranks, zero costs."""
-    ranks = draw(st.integers(1, 10))
-    program = Program(ranks)
-    for op in range(draw(st.integers(1, 12))):
-        after = draw(st.lists(st.integers(0, op - 1), max_size=4)) if op else []
-        if draw(st.booleans()):
-            cost = draw(st.lists(st.integers(0, 5), min_size=ranks, max_size=ranks))
-            program.compute(np.array(cost) * 10 * us, after, stream=draw(st.integers(0, 2)))
-        else:
-            dst = np.array(draw(st.permutations(range(ranks))))
-            dst[draw(st.lists(st.integers(0, ranks - 1), max_size=ranks))] = -1
-            nbytes = draw(st.lists(st.integers(0, 4), min_size=ranks, max_size=ranks))
-            program.permute(dst, np.array(nbytes) * MiB, after, stream=draw(st.integers(0, 3)))
-    return program
 
 
 @given(programs())

@@ -1,11 +1,13 @@
 """Faults and stragglers: SimPy processes that change capacities and speeds while flows are under way."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from sim.engine import run
 from sim.network import Network
-from sim.program import Frozen, Program, freeze
+from sim.program import Program, freeze
 from sim.stall import StallError
 from tests.sim.graphs import MiB, ring_attention, star, us
 
@@ -156,9 +158,9 @@ def test_a_cycle_of_waits_is_a_stall_that_names_both():
     frozen = freeze(program, Network(star(1)))
     needs = frozen.plan.need_position.copy(), frozen.plan.need_stream.copy()
     needs[0][first], needs[1][first] = 0, 1
-    knotted = frozen.plan._replace(need_position=needs[0], need_stream=needs[1])
+    knotted = frozen.bare._replace(need_position=needs[0], need_stream=needs[1])
     with pytest.raises(StallError) as caught:
-        run(Frozen(1, frozen.network, knotted))
+        run(dataclasses.replace(frozen, bare=knotted))
     assert [(wait.op, wait.reason) for wait in caught.value.waits] == [
         (first, f"op {second} on stream 1 rank 0"),
         (second, f"op {first} on stream 0 rank 0"),

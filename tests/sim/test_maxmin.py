@@ -1,5 +1,6 @@
 """Max-min fairness against a solver of fractions written apart, and against its definition."""
 
+import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.engine import Engine, run
-from sim.program import Frozen, Program, freeze
+from sim.program import Program, freeze
 from sim.state import TRANSFER
 
 
@@ -70,7 +71,7 @@ def fair_rates(capacity, routes):
 def first_rates(network, sizes):
     """Return the rates of the flows after the first instant."""
     env = simpy.Environment()
-    engine = Engine(env, freeze(sends(sizes), network))
+    engine = Engine(env, freeze(sends(sizes), network), burst=False)
     env.step()
     (slots,) = np.nonzero(engine.state.phase == TRANSFER)
     assert len(slots) == len(sizes)
@@ -139,7 +140,8 @@ def test_one_flow_of_weight_n_is_n_flows_bit_for_bit(case, copies):
     many = Bundle(capacity, [route for route in routes for _ in range(copies)])
     one = Bundle(capacity, routes)
     frozen = freeze(sends([1e6 + k for k in range(len(routes))]), one)
-    weighted = Frozen(frozen.ranks, one, frozen.plan._replace(weight=frozen.plan.weight * np.int32(copies)))
+    bare = frozen.bare._replace(weight=frozen.bare.weight * np.int32(copies))
+    weighted = dataclasses.replace(frozen, network=one, bare=bare, capacity=one.capacity)
 
     unfolded = run(freeze(sends([1e6 + k for k in range(len(routes)) for _ in range(copies)]), many))
     folded = run(weighted)

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from sim.network import Network
 from tests.sim.graphs import cable, gpus, star, two_level, us
+from topologies.dgx import dgx_a100, dgx_h100
+from topologies.nvl72 import gb200_nvl72
 
 
 @st.composite
@@ -106,6 +108,39 @@ def test_what_is_learnt_later_does_not_change_a_route():
     for s, d in ((9, 3), (0, 15), (9, 3)):
         twice.route([s], [d])
     assert (once.route(source, destination) == twice.route(source, destination)).all()
+
+
+def machines(nodes, cross):
+    """Machines of two GPUs, each with a NIC; NICs of a machine are joined, and those of one place if `cross`."""
+    graph = gpus(2 * nodes, "machines")
+    for rank in range(2 * nodes):
+        host = f"node{rank // 2}"
+        graph.nodes[f"gpu{rank}"]["host"] = host
+        graph.add_node(f"nic{rank}", host=host)
+        cable(graph, f"gpu{rank}", f"nic{rank}", 1e9, 1 * us)
+        if cross or rank > 0:
+            cable(graph, f"nic{rank}", f"rail{rank % 2}", 1e9, 1 * us)
+    for node in range(nodes):
+        cable(graph, f"nic{2 * node}", f"nic{2 * node + 1}", 1e9, 1 * us)
+    return graph
+
+
+def test_a_third_machine_forwards_only_where_there_is_no_other_path():
+    graph = machines(3, True)
+    assert _nodes(Network(graph), 0, 3) == ["gpu0", "nic0", "nic1", "rail1", "nic3", "gpu3"]
+    graph.remove_edge("nic0", "nic1")
+    graph.remove_edge("nic2", "nic3")  # now only machine 2 joins the rails
+    assert _nodes(Network(graph), 0, 3) == ["gpu0", "nic0", "rail0", "nic4", "nic5", "rail1", "nic3", "gpu3"]
+
+
+@pytest.mark.parametrize("graph", [dgx_a100(3), dgx_h100(3), two_level(24), machines(3, False), gb200_nvl72(2)])
+def test_a_route_is_the_same_whether_asked_for_alone_or_with_others(graph):
+    together, apart = Network(graph), Network(graph)
+    source, destination = np.divmod(np.arange(together.ranks**2), together.ranks)
+    routes = together.route(source, destination)
+    for k in np.random.default_rng(0).choice(len(routes), min(100, len(routes)), replace=False):
+        (alone,) = apart.route(source[k : k + 1], destination[k : k + 1])
+        assert alone[alone != apart.pad].tolist() == routes[k][routes[k] != together.pad].tolist()
 
 
 def test_placement_says_which_gpu_runs_a_rank():
