@@ -146,7 +146,7 @@ def _roads(graph: nx.DiGraph, latency: Floats, gpus: list[str]) -> tuple[Roads, 
     number = {node: k for k, node in enumerate(graph.nodes)}
     tail = np.array([number[tail] for tail, _ in graph.edges], np.int64)
     head = np.array([number[head] for _, head in graph.edges], np.int64)
-    machine = _machines(graph)
+    machine = machines_of(graph)
     inside, into = machine[tail] == machine[head], machine[head]
     in_start, in_link = _grouped(head, len(number))
     near = np.flatnonzero((into == FABRIC) | inside)
@@ -170,7 +170,7 @@ def _roads(graph: nx.DiGraph, latency: Floats, gpus: list[str]) -> tuple[Roads, 
     return roads, np.array([number[gpu] for gpu in gpus], np.int64)
 
 
-def _machines(graph: nx.DiGraph) -> Longs:
+def machines_of(graph: nx.DiGraph) -> Longs:
     """Return the number of each node's `host`; a GPU that names none is a machine by itself, others are fabric."""
     numbers: dict[object, int] = {}
     machine = []

@@ -116,6 +116,7 @@ def _timeline(
             "cluster": site.name,
             "mesh": dict(schedule.mesh.axes),
             "ranks": schedule.mesh.size,
+            "gpus": list(site.network.gpus),
             "layout": schedule.problem.layout,
             "ways": {kind: ways[kind] for kind in used},
             "problem": schedule.problem.describe(),
