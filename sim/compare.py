@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from algorithms.ir import Attention, Inapplicable, Mesh, Program, Schedule, ScheduleError
 from algorithms.ir.job import Job
@@ -164,16 +164,16 @@ def run(
     candidate: Candidate,
     site: Site,
     ways: Mapping[str, str] | None = None,
-    record: str = "auto",
-    progress: Callable[[float, float], None] | None = None,
+    **how: Any,
 ) -> tuple[Schedule, Timeline]:
-    """Trace and simulate one candidate, in the fastest of the ways that a collective library chooses from."""
+    """Trace and simulate one candidate, in the fastest of the ways that a collective library chooses from.
+
+    Args:
+        how: what else `simulate` takes.
+    """
     schedule = candidate.schedule()
     return schedule, min(
-        (
-            simulate(schedule, site, ways=chosen, record=record, progress=progress)
-            for chosen in choices(schedule, ways or {})
-        ),
+        (simulate(schedule, site, ways=chosen, **how) for chosen in choices(schedule, ways or {})),
         key=lambda timeline: timeline.makespan,
     )
 

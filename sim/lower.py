@@ -10,6 +10,7 @@ import numpy as np
 from algorithms.ir.expr import Const, Ints
 from algorithms.ir.order import overwrites
 from algorithms.ir.schedule import Op, Schedule
+from algorithms.ir.timeline import line
 from algorithms.ways.transfers import Transfer, transfers
 from sim.costs import Machine
 from sim.program import Program
@@ -35,14 +36,28 @@ class Lowered:
     sent: list[Ints] = field(default_factory=list)
     busy: Floats = field(default_factory=lambda: np.zeros(()))
 
+    def place(self, op: int) -> int:
+        """The place in the schedule of the op that a program op is part of; -1 for what comes before all."""
+        begun = [(first, place) for place, first in enumerate(self.first) if 0 <= first <= op]
+        return max(begun)[1] if begun else -1
 
-def lower(schedule: Schedule, machine: Machine, ways: Mapping[str, str]) -> Lowered:
+    def label(self, op: int) -> str:
+        """Name a program op by the schedule's op that it is part of."""
+        place = self.place(op)
+        if place < 0:
+            return "the late start"
+        named = line(self.schedule.ops[place])
+        return f"{named['name']} on stream {named['stream']}"
+
+
+def lower(schedule: Schedule, machine: Machine, ways: Mapping[str, str], late: Floats | None = None) -> Lowered:
     """Lower a schedule for the GPUs of a machine.
 
     Args:
         ways: way by collective; what is missing takes its default.
+        late: seconds by which each rank starts late, (P,).
     """
-    return _Lowering(schedule, machine, ways).run()
+    return _Lowering(schedule, machine, ways).run(late)
 
 
 class _Lowering:
@@ -55,8 +70,11 @@ class _Lowering:
         self.written: dict[int, int] = {}  # value -> program op that ends it
         self.streams: dict[object, int] = {None: COMPUTE_STREAM}
         self.permutes: dict[object, Transfer] = {}
+        self.start: list[int] = []  # what all waits for that waits for nothing else
 
-    def run(self) -> Lowered:
+    def run(self, late: Floats | None) -> Lowered:
+        if late is not None and late.any():
+            self.start = [self.program.compute(late, [], COMPUTE_STREAM)]
         for op in self.schedule.ops:
             if op.kind == "load":
                 self.note(op, -1, -1, np.zeros((), dtype=np.int64))
@@ -77,7 +95,7 @@ class _Lowering:
     def needs(self, op: Op) -> list[int]:
         """Program ops that must end before an op starts: of its inputs, and of the readers of what it overwrites."""
         reading = [self.result.last[reader.id] for reader in self.blocked.get(op.id, ())]
-        return sorted({self.written[v.id] for v in op.inputs if v.id in self.written}.union(reading))
+        return sorted({self.written[v.id] for v in op.inputs if v.id in self.written}.union(reading)) or self.start
 
     def stream(self, key: object) -> int:
         return self.streams.setdefault(key, len(self.streams))

@@ -76,6 +76,14 @@ class Network:
             self._learn(new)
         return self._routes[np.searchsorted(self._known, wanted)][place.reshape(-1)]
 
+    def reach(self, source: npt.ArrayLike, destination: npt.ArrayLike) -> Longs:
+        """Return the links between ranks as `route` does, but only `pad` where there is no path."""
+        wanted, place = np.unique(
+            np.asarray(source, np.int64) * self.ranks + np.asarray(destination, np.int64), return_inverse=True
+        )
+        table: Longs = paths(self._roads, *(self._node[rank] for rank in np.divmod(wanted, self.ranks)))
+        return np.where(table < 0, self.pad, table)[place.reshape(-1)]
+
     def _learn(self, pairs: Longs) -> None:
         """Add the routes of new pairs, which are sorted, to the table, which stays sorted."""
         source, destination = np.divmod(pairs, self.ranks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import networkx as nx
@@ -13,10 +14,14 @@ from algorithms.ir.order import peak_bytes
 from algorithms.ir.schedule import Schedule
 from algorithms.ir.timeline import Timeline, lines
 from algorithms.ways import DEFAULT, find
+from sim.conditions import Conditions
 from sim.costs import Costs, Machine
 from sim.engine import Record, Spans, run
-from sim.lower import Lowered, lower
+from sim.faults import REROUTE_DELAY, Fault
+from sim.jitter import Jitter, jittered
+from sim.lower import COMPUTE_STREAM, Lowered, lower
 from sim.network import Network
+from sim.outages import Outages
 from sim.program import Frozen, freeze
 from sim.state import PERMUTE, Floats
 
@@ -43,6 +48,9 @@ def simulate(
     placement: Sequence[int] | None = None,
     ways: Mapping[str, str] | None = None,
     costs: Costs | None = None,
+    faults: Sequence[Fault] = (),
+    reroute_delay: float = REROUTE_DELAY,
+    jitter: Jitter | None = None,
     record: str = "auto",
     progress: Progress | None = None,
 ) -> Timeline:
@@ -52,11 +60,15 @@ def simulate(
         cluster: a topology graph, or a Site for many runs on one.
         placement: placement[r] is the GPU that runs rank r; the r-th if not given.
         ways: way by collective; what is missing takes its default.
+        faults: what is slow, down, busy or late.
+        reroute_delay: seconds after which flows take another way around a link that went down.
+        jitter: how compute times vary.
         record: "full" keeps every rank's times, "extent" the earliest start and latest end; "auto" by size.
     Returns:
         The timeline, with bytes by link class, peak memory and the effective mesh, ways and assumptions in `about`.
     Raises:
-        ValueError: a mesh larger than the cluster, an unknown way.
+        ValueError: a mesh larger than the cluster, an unknown way, a fault on what is not there.
+        NoPathError: a fault leaves a flow without a path.
         StallError: nothing can ever end.
     """
     chosen = {**DEFAULT, **(ways or {})}
@@ -65,12 +77,47 @@ def simulate(
     site = cluster if isinstance(cluster, Site) else None
     if site is None or schedule.mesh.size != site.network.ranks or placement is not None or costs is not None:
         site = _fitting(cluster, schedule, placement, costs)
-    lowered = lower(schedule, site.machine, chosen)
-    frozen = freeze(lowered.program, site.network)
+    conditions = Conditions(faults, site.graph, site.network, reroute_delay)
+    lowered = lower(schedule, site.machine, chosen, conditions.late)
+    frozen = replace(freeze(lowered.program, site.network), label=lowered.label)
+    if jitter is not None:
+        frozen = jittered(frozen, lowered, jitter)
     keep = len(lowered.program.kinds) * schedule.mesh.size <= FULL_RECORD
     how: Record = "full" if record == "full" or (record == "auto" and keep) else "extent"
-    spans = run(frozen, record=how, progress=progress)
-    return _timeline(lowered, frozen, spans, site, chosen, how == "extent")
+    frozen, spans = _run(frozen, conditions, how, progress)
+    if faults or jitter is not None:
+        lowered.busy = _busy(lowered, frozen, spans, how)
+    timeline = _timeline(lowered, frozen, spans, site, chosen, how == "extent")
+    return replace(timeline, about={**timeline.about, **_what_if(conditions, jitter)})
+
+
+def _run(frozen: Frozen, conditions: Conditions, how: Record, progress: Progress | None) -> tuple[Frozen, Spans]:
+    """Run a program under its conditions; return the program as it was at the start, too."""
+    if not conditions.faults:
+        return frozen, run(frozen, record=how, progress=progress)
+    outages = Outages(frozen, conditions)
+    return outages.frozen, outages.run(record=how, progress=progress)
+
+
+def _busy(lowered: Lowered, frozen: Frozen, spans: Spans, how: Record) -> Floats:
+    """Seconds that each rank's compute stream works: as it ran, or as planned where only extents are kept."""
+    ops = [op for op in lowered.first if op >= 0 and lowered.program.streams[op] == COMPUTE_STREAM]
+    if how == "full":
+        return np.asarray((spans.end[ops] - spans.start[ops]).sum(0))
+    planned = [np.broadcast_to(frozen.rows[frozen.bare.row[op]].at(), frozen.ranks) for op in ops]
+    return np.asarray(np.sum(planned, axis=0))
+
+
+def _what_if(conditions: Conditions, jitter: Jitter | None) -> dict[str, Any]:
+    """What was not as planned, as results echo it."""
+    about: dict[str, Any] = {}
+    if conditions.faults:
+        about["faults"] = [str(fault) for fault in conditions.faults]
+    if any(fault.what == "down" for fault in conditions.faults):
+        about["reroute_delay_s"] = conditions.reroute_delay
+    if jitter is not None:
+        about["jitter"] = {"spread": jitter.spread, "seed": jitter.seed, "repeat": jitter.repeat}
+    return about
 
 
 def _fitting(

@@ -1,0 +1,136 @@
+"""The options of `ringloom simulate` that ask what if: faults, and compute times that vary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from algorithms.options import as_record
+
+if TYPE_CHECKING:
+    from sim.faults import Fault
+    from sim.jitter import Jitter
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+REPEATS = 10
+MOST_REPEATS = 1000
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What these options said, as typed; None or () where nothing was said."""
+
+    slow: tuple[str, ...]
+    down: tuple[str, ...]
+    background: tuple[str, ...]
+    late: tuple[str, ...]
+    reroute_delay: str | None
+    jitter: float | None
+    seed: int | None
+    repeats: int | None
+
+
+def _several(name: str, metavar: str, help_text: str) -> Callable[[Any], Any]:
+    return click.option(name, multiple=True, metavar=metavar, help=help_text + "  [may be repeated]")
+
+
+_OPTIONS = (
+    _several("--slow", "WHAT=FACTOR[@T1..T2]", "gpu:17=0.7, nic:NAME=0.5, link:A-B=0.5@2ms..5ms: share left."),
+    _several("--down", "WHAT[@T1..T2]", "link:A-B (both directions) or nic:NAME carries nothing."),
+    _several("--background", "CLASS=SHARE", "Share of a class of links that others take, as nic=0.3."),
+    _several("--late", "gpu:N=TIME", "A GPU starts late, as gpu:5=2ms."),
+    click.option("--reroute-delay", metavar="TIME", help="From a link's end to new routes.  [default: 10ms]"),
+    click.option("--jitter", type=float, metavar="SHARE", help="Relative deviation of compute times, as 0.05."),
+    click.option("--seed", type=int, metavar="N", help="Of the jitter.  [default: 1]"),
+    click.option("--repeats", type=int, metavar="N", help=f"Runs with jitter.  [default: {REPEATS}]"),
+)
+
+
+def what_if_options(command: _Command) -> _Command:
+    """Give a click command these options, as one argument `wishes`."""
+    return as_record("wishes", Wishes, _OPTIONS)(command)
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """Faults and jitter of a run; `jitters` has one a repeat, or a single None."""
+
+    faults: tuple[Fault, ...]
+    reroute_delay: float
+    jitters: tuple[Jitter | None, ...]
+
+
+def what_if(wishes: Wishes) -> WhatIf:
+    """Read the options.
+
+    Raises:
+        ValueError: one is written wrongly, or would be ignored.
+    """
+    from sim.faults import REROUTE_DELAY, parse_all, parse_seconds
+
+    kinds = ("slow", "down", "background", "late")
+    faults = parse_all((kind, text) for kind in kinds for text in getattr(wishes, kind))
+    delay = REROUTE_DELAY
+    if wishes.reroute_delay is not None:
+        delay = parse_seconds(wishes.reroute_delay, "--reroute-delay")
+        if not wishes.down:
+            raise ValueError("--reroute-delay is for --down: nothing is down here")
+    return WhatIf(faults, delay, _jitters(wishes))
+
+
+def _jitters(wishes: Wishes) -> tuple[Jitter | None, ...]:
+    from sim.jitter import Jitter
+
+    if wishes.jitter is None:
+        for name in ("seed", "repeats"):
+            if getattr(wishes, name) is not None:
+                raise ValueError(f"--{name} is for --jitter: nothing varies here")
+        return (None,)
+    repeats = REPEATS if wishes.repeats is None else wishes.repeats
+    if not 1 <= repeats <= MOST_REPEATS:
+        raise ValueError(f"--repeats must be 1 to {MOST_REPEATS}, got {repeats}")
+    seed = 1 if wishes.seed is None else wishes.seed
+    return tuple(Jitter(wishes.jitter, seed, repeat) for repeat in range(repeats))
+
+
+def assumptions(asked: WhatIf) -> list[str]:
+    """What the answer rests on besides."""
+    from sim.faults import REROUTE_ASSUMPTION
+    from topologies.units import format_seconds
+
+    down = any(fault.what == "down" for fault in asked.faults)
+    found = [REROUTE_ASSUMPTION.format(format_seconds(asked.reroute_delay))] if down else []
+    if asked.jitters[0] is not None:
+        found.append("jitter: each compute op on each rank takes its time by a lognormal factor of mean 1")
+    return found
+
+
+def describe(asked: WhatIf, times: list[float]) -> dict[str, str]:
+    """What is not as planned, and how much the time varies: a fact a line."""
+    from sim.jitter import Band
+    from topologies.units import format_seconds
+
+    found = {"faults": "; ".join(map(str, asked.faults))} if asked.faults else {}
+    jitter = asked.jitters[0]
+    if jitter is not None:
+        band = Band.of(times)
+        found["varies"] = (
+            f"median {format_seconds(band.median)}, p10 {format_seconds(band.p10)}, p90 {format_seconds(band.p90)} "
+            f"over {len(times)} repeats with jitter {jitter.spread:g}, seed {jitter.seed}; the middle one is shown"
+        )
+    return found
+
+
+def record(asked: WhatIf, times: list[float]) -> dict[str, Any]:
+    """The same as `--json` gives it."""
+    from sim.jitter import Band
+
+    found: dict[str, Any] = {"faults": [str(fault) for fault in asked.faults]}
+    jitter = asked.jitters[0]
+    if jitter is None:
+        return found
+    band = {f"{name}_s": value for name, value in Band.of(times)._asdict().items()}
+    return found | {"jitter": {"spread": jitter.spread, "seed": jitter.seed, **band, "times_s": times}}
