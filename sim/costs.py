@@ -74,7 +74,7 @@ class Machine:
     Attributes:
         flop_rate, memory_bandwidth: (P,), or one number where all ranks are alike; memory_bandwidth is inf where
             the graph has none. names: the model's name of each rank's GPU, "" for an idealised one; real: 1.0
-            where there is a name, (P,), or one number.
+            where there is a name, (P,), or one number. differs: whether ranks have GPUs of different kinds.
     """
 
     def __init__(self, graph: nx.DiGraph, gpus: list[str], costs: Costs) -> None:
@@ -84,6 +84,9 @@ class Machine:
         self.flop_rate = _shared([float(node["flop_rate"]) for node in nodes])
         self.memory_bandwidth = _shared([float(node.get("memory_bandwidth", np.inf)) for node in nodes])
         self.real = _shared([float(bool(name)) for name in self.names])
+        self.differs = (
+            any(x.ndim > 0 for x in (self.flop_rate, self.memory_bandwidth, self.real)) or len(set(self.names)) > 1
+        )
         self._fits: dict[tuple[int, str, str], tuple[Floats, Floats, Floats, Floats]] = {}
 
     def seconds(self, op: Op, problem: Attention, coords: Coords, shape: tuple[int, ...]) -> Floats:

@@ -5,10 +5,12 @@ anything can next be changed; strictly, it is called once for each instant, by a
 a process may look at the engine in between. Both give the same bits.
 """
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappush
 from typing import Any, Literal
 
@@ -18,7 +20,7 @@ from simpy.events import NORMAL, EventPriority
 
 from sim.program import Frozen
 from sim.stall import StallError, find_waits
-from sim.state import IDLE, PASSED, Floats, Ints, new_state, new_work
+from sim.state import IDLE, PASSED, Floats, Ints, Longs, new_state, new_work
 from sim.step import change_capacity, change_routes, change_speed, step
 
 Record = Literal["full", "extent"]
@@ -39,7 +41,9 @@ class Spans:
             that does nothing on a rank starts and ends when it is passed.
         makespan: seconds at which the last op ended.
         link_bytes: [links] bytes that each directed link carried.
-        instants: distinct instants at which anything ended.
+        instants: distinct instants at which anything ended; 0 where none were looked for.
+        rank_class: [ranks] the column of `start` and `end` that is each rank's; None: each its own, or an extent.
+        how: how the times were found.
     """
 
     start: Floats
@@ -47,6 +51,15 @@ class Spans:
     makespan: float
     link_bytes: Floats
     instants: int
+    rank_class: Longs | None = None
+    how: str = "events"
+
+    def unfolded(self) -> Spans:
+        """Return the same with a column for each rank."""
+        if self.rank_class is None:
+            return self
+        start, end = self.start[:, self.rank_class], self.end[:, self.rank_class]
+        return replace(self, start=start, end=end, rank_class=None)
 
 
 class Engine:
@@ -117,6 +130,7 @@ class Engine:
             makespan=self.now,
             link_bytes=self.state.carried[:-1],
             instants=self.instants,
+            how="events in bursts" if self._burst else "events",
         )
 
     def _hook_time(self) -> float:

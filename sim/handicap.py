@@ -13,6 +13,8 @@ from sim.program import Frozen
 from sim.rows import Row, coded
 from sim.state import COMPUTE, Floats
 
+MOST_CODED = 256
+
 
 def slowed(frozen: Frozen, speed: Floats) -> Frozen:
     """Let each rank compute at `speed` [ranks]; what costs c takes c / speed, whatever its stream."""
@@ -27,12 +29,13 @@ def slowed(frozen: Frozen, speed: Floats) -> Frozen:
 
 def _divided(row: Row, speeds: Floats, code: np.typing.NDArray[np.integer], speed: Floats) -> Row:
     """Divide a row by the speeds, keeping it short."""
-    if row.is_shared:
-        return coded(row.values / speeds, code)
-    if row.code is not None:
-        values = (row.values[None, :] / speeds[:, None]).reshape(-1)
-        return coded(values, code * len(row.values) + row.code)
-    return Row(row.values / speed)
+    if row.code is None and not row.is_shared:
+        return Row(row.values / speed)
+    values, place = (row.values.reshape(1, -1) / speeds[:, None]).reshape(-1), code * row.values.size
+    place = place if row.code is None else place + row.code
+    if len(values) > MOST_CODED:
+        return Row(values[place])
+    return coded(values, place, np.unique(place))
 
 
 def _with_rows(frozen: Frozen, changed: dict[int, Row]) -> Frozen:

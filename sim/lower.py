@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,12 +15,27 @@ from algorithms.ir.expr import Const, Ints
 from algorithms.ir.order import overwrites
 from algorithms.ir.schedule import Op, Schedule
 from algorithms.ir.timeline import line
-from algorithms.ways.transfers import Transfer, transfers
+from algorithms.ops.permute import destinations
+from algorithms.ways.transfers import transfers
 from sim.costs import Machine
 from sim.program import Program
+from sim.rows import Row, row, total
 from sim.state import Floats
+from sim.tiles import Tiles
 
 COMPUTE_STREAM = 0
+LATE = "late start"
+NOTHING = Row(np.zeros(()))
+
+
+class Sends(NamedTuple):
+    """A transfer: rank r sends nbytes[r] to dst[r] (-1: to none)."""
+
+    round: int
+    channel: int
+    dst: Ints
+    nbytes: Row
+    combine: bool
 
 
 @dataclass
@@ -25,29 +44,42 @@ class Lowered:
 
     Attributes:
         first, last: program op that starts and that ends each schedule op; -1 for a load.
-        sent: bytes each rank sends in each schedule op: one number, or (P,).
-        busy: seconds of the compute stream, (P,).
+        sent: bytes that each rank sends in each schedule op: rows to be added up.
+        busy: seconds of the compute stream, (P,), or one number for all.
     """
 
     schedule: Schedule
     program: Program
     first: list[int] = field(default_factory=list)
     last: list[int] = field(default_factory=list)
-    sent: list[Ints] = field(default_factory=list)
+    sent: list[tuple[Row, ...]] = field(default_factory=list)
     busy: Floats = field(default_factory=lambda: np.zeros(()))
 
     def place(self, op: int) -> int:
         """The place in the schedule of the op that a program op is part of; -1 for what comes before all."""
-        begun = [(first, place) for place, first in enumerate(self.first) if 0 <= first <= op]
-        return max(begun)[1] if begun else -1
+        begun = bisect_right(self._begins, (op, len(self.first))) - 1
+        return self._begins[begun][1] if begun >= 0 else -1
+
+    @cached_property
+    def _begins(self) -> list[tuple[int, int]]:
+        return sorted((first, place) for place, first in enumerate(self.first) if first >= 0)
 
     def label(self, op: int) -> str:
-        """Name a program op by the schedule's op that it is part of."""
+        """Name a program op by the schedule's op that it is part of, and its stream."""
         place = self.place(op)
         if place < 0:
-            return "the late start"
+            return LATE
         named = line(self.schedule.ops[place])
         return f"{named['name']} on stream {named['stream']}"
+
+    def bound_and_name(self, op: int) -> tuple[str, str]:
+        """What a program op is where it computes, and the name of the schedule's op that it is part of."""
+        place = self.place(op)
+        if place < 0:
+            return LATE, LATE
+        of = self.schedule.ops[place]
+        inside = "launch" if op == self.first[place] else "reduction"
+        return "compute" if of.stream is None else inside, f"{of.kind} {of.id}"
 
 
 def lower(schedule: Schedule, machine: Machine, ways: Mapping[str, str], late: Floats | None = None) -> Lowered:
@@ -64,12 +96,13 @@ class _Lowering:
     def __init__(self, schedule: Schedule, machine: Machine, ways: Mapping[str, str]) -> None:
         self.schedule, self.machine, self.ways = schedule, machine, ways
         self.program = Program(schedule.mesh.size)
-        self.result = Lowered(schedule, self.program, busy=np.zeros(schedule.mesh.size))
-        self.grid = schedule.mesh.grid()
+        self.result = Lowered(schedule, self.program)
+        self.tiles = Tiles(machine, schedule.problem, schedule.mesh)
         self.blocked = overwrites(schedule)
         self.written: dict[int, int] = {}  # value -> program op that ends it
         self.streams: dict[object, int] = {None: COMPUTE_STREAM}
-        self.permutes: dict[object, Transfer] = {}
+        self.receivers: dict[object, Ints] = {}
+        self.permutes: dict[object, Sends] = {}
         self.start: list[int] = []  # what all waits for that waits for nothing else
 
     def run(self, late: Floats | None) -> Lowered:
@@ -77,14 +110,14 @@ class _Lowering:
             self.start = [self.program.compute(late, [], COMPUTE_STREAM)]
         for op in self.schedule.ops:
             if op.kind == "load":
-                self.note(op, -1, -1, np.zeros((), dtype=np.int64))
+                self.note(op, -1, -1, ())
             elif op.stream is None:
                 self.compute(op)
             else:
                 self.communicate(op)
         return self.result
 
-    def note(self, op: Op, first: int, last: int, sent: Ints) -> None:
+    def note(self, op: Op, first: int, last: int, sent: tuple[Row, ...]) -> None:
         """Remember where an op went."""
         self.result.first.append(first)
         self.result.last.append(last)
@@ -101,62 +134,64 @@ class _Lowering:
         return self.streams.setdefault(key, len(self.streams))
 
     def compute(self, op: Op) -> None:
-        mesh = self.schedule.mesh
-        seconds = self.machine.seconds(op, self.schedule.problem, self.grid, mesh.shape)
-        wide: float | Floats = float(seconds) if seconds.ndim == 0 else np.broadcast_to(seconds, mesh.shape).reshape(-1)
-        self.result.busy = self.result.busy + wide
-        done = self.program.compute(wide, self.needs(op), COMPUTE_STREAM)
-        self.note(op, done, done, np.zeros((), dtype=np.int64))
+        seconds = self.tiles.seconds(op)
+        self.result.busy = self.result.busy + seconds.at()
+        done = self.program.compute(seconds, self.needs(op), COMPUTE_STREAM)
+        self.note(op, done, done, ())
 
     def communicate(self, op: Op) -> None:
         """Launch on the op's stream, then its rounds, each after the one before."""
         stream = self.stream(op.stream)
-        launch = self.machine.costs.comm_launch * np.broadcast_to(self.machine.real, self.schedule.mesh.size)
-        moved = self.moves(op)
-        idle = not any(t.nbytes.any() for t in moved)  # a group of one, or empty shards: nothing is launched
-        cost: float | Floats = 0.0 if idle else float(launch[0]) if self.machine.real.ndim == 0 else launch
-        first = last = self.program.compute(cost, self.needs(op), stream)
-        sent = np.zeros((), dtype=np.int64)
-        for group in _by_round(moved):
+        sent, moved = list[Row](), self.moves(op)
+        rounds = [list(group) for _, group in groupby(moved, key=lambda one: one.round)]
+        idle = not any(one.nbytes.at().any() for group in rounds for one in group)  # of one rank, or of empty shards
+        launch = 0.0 if idle else row(self.machine.costs.comm_launch * self.machine.real)
+        first = last = self.program.compute(launch, self.needs(op), stream)
+        for group in rounds:
             last = self.round(op, stream, group, last)
-            sent = sent + sum(t.nbytes for t in group)
-        self.note(op, first, last, sent)
+            sent += [one.nbytes for one in group]
+        self.note(op, first, last, tuple(sent))
 
-    def moves(self, op: Op) -> list[Transfer]:
-        """The transfers of an op; permutes along one shift of blocks of one size are worked out once."""
-        if op.kind != "permute" or not all(isinstance(v.type.rows, Const) for v in op.inputs):
-            return list(transfers(op, self.schedule.mesh, self.ways))
-        key = (op.over, id(op.params["origin"]), *(int(v.type.nbytes(self.grid)) for v in op.inputs))
+    def moves(self, op: Op) -> Iterator[Sends]:
+        """What an op sends."""
+        if op.kind == "permute":
+            yield self.permute(op)
+            return
+        for one in transfers(op, self.schedule.mesh, self.ways):
+            yield Sends(one.round, one.channel, one.dst, row(one.nbytes), one.combine)
+
+    def permute(self, op: Op) -> Sends:
+        """What a permute sends; permutes along one shift of blocks of one size are worked out once."""
+        where = op.over, id(op.params["origin"])
+        if where not in self.receivers:
+            self.receivers[where] = destinations(op, self.schedule.mesh)
+        dst = self.receivers[where]
+        if not all(isinstance(v.type.rows, Const) for v in op.inputs):
+            return Sends(0, 0, dst, self.tiles.nbytes(op.inputs, dst), False)
+        nbytes = sum(v.type.rows.value * v.type.row_nbytes for v in op.inputs if isinstance(v.type.rows, Const))
+        key = *where, nbytes
         if key not in self.permutes:
-            self.permutes[key] = next(transfers(op, self.schedule.mesh, self.ways))
-        return [self.permutes[key]]
+            self.permutes[key] = Sends(0, 0, dst, row(np.where(dst >= 0, nbytes, 0)), False)
+        return self.permutes[key]
 
-    def round(self, op: Op, stream: int, group: list[Transfer], before: int) -> int:
+    def round(self, op: Op, stream: int, group: list[Sends], before: int) -> int:
         """One round: a permute on the stream itself, or several on channels of their own between two marks."""
         if len(group) == 1:
             last = self.program.permute(group[0].dst, group[0].nbytes, [before], stream)
         else:
             sends = [
-                self.program.permute(t.dst, t.nbytes, [before], self.stream((op.stream, t.channel))) for t in group
+                self.program.permute(one.dst, one.nbytes, [before], self.stream((op.stream, one.channel)))
+                for one in group
             ]
             last = self.program.compute(0.0, sends, stream)
         if group[0].combine:
-            arriving = sum(_received(t) for t in group)
-            last = self.program.compute(self.machine.reduce_seconds(arriving), [last], stream)
+            arriving = total([row(_received(one)) for one in group])
+            last = self.program.compute(row(self.machine.reduce_seconds(arriving)), [last], stream)
         return last
 
 
-def _by_round(moved: list[Transfer]) -> list[list[Transfer]]:
-    """Group transfers that start together."""
-    groups: dict[int, list[Transfer]] = {}
-    for t in moved:
-        groups.setdefault(t.round, []).append(t)
-    return list(groups.values())
-
-
-def _received(t: Transfer) -> Ints:
+def _received(one: Sends) -> Floats:
     """Bytes that arrive at each rank."""
-    arriving = np.zeros_like(t.nbytes)
-    sends = t.dst >= 0
-    arriving[t.dst[sends]] = t.nbytes[sends]
+    arriving, sends = np.zeros(len(one.dst)), one.dst >= 0
+    arriving[one.dst[sends]] = np.broadcast_to(one.nbytes.at(), len(one.dst))[sends]
     return arriving

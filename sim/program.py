@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.network import Network
-from sim.rows import Row, table
+from sim.rows import Row, row, table
 from sim.state import COMPUTE, PERMUTE, Bools, Floats, Ints, Plan
 
 Numbers = float | npt.ArrayLike | Row  # one for all ranks, or one a rank
@@ -32,7 +32,8 @@ class Program:
         self.pattern_of: list[int] = []
         self.rows: list[Row] = []
         self.patterns: list[Ints] = []
-        self._row_ids: dict[object, int] = {}
+        self._row_ids: dict[int, int] = {}
+        self._numbers: dict[float, int] = {}  # the rows that are one number
         self._pattern_ids: dict[object, int] = {}
         self._whole: set[int] = set()  # rows that are known to hold whole numbers
         self._held: list[object] = []  # keeps what _row_ids and _pattern_ids know by identity
@@ -47,11 +48,11 @@ class Program:
         It starts on a rank when the rank's inputs are there, its flow when both ends have started, and is
         done on a rank when its own send and its own receive are. A rank sends to itself in no time.
         """
-        row = self._row(nbytes, "nbytes")
-        if row not in self._whole:
-            self._check(self.rows[row], lambda x: x == np.floor(x), "nbytes", "whole numbers")
-            self._whole.add(row)
-        return self._add(PERMUTE, row, self._pattern(dst), after, stream)
+        index = self._row(nbytes, "nbytes")
+        if index not in self._whole:
+            self._check(self.rows[index], lambda x: x == np.floor(x), "nbytes", "whole numbers")
+            self._whole.add(index)
+        return self._add(PERMUTE, index, self._pattern(dst), after, stream)
 
     def _add(self, kind: int, row: int, pattern: int, after: Sequence[int], stream: int) -> int:
         op = len(self.kinds)
@@ -68,20 +69,21 @@ class Program:
 
     def _row(self, values: Numbers, name: str) -> int:
         """Return the row of `values`; equal numbers, and the same array, share one."""
-        is_number = isinstance(values, int | float)
-        key = values if is_number else id(values)
-        known = self._row_ids.get((is_number, key))
+        known = self._row_ids.get(id(values))
         if known is not None:
             return known
-        row = values if isinstance(values, Row) else Row(np.asarray(values, np.float64))
-        shape = np.shape(row.values if row.code is None else row.code)
+        new = values if isinstance(values, Row) else row(values)
+        shape = np.shape(new.values if new.code is None else new.code)
         if shape not in ((), (self.ranks,)):
             raise ValueError(f"{name} must be one number or one a rank ({self.ranks}), got shape {shape}")
-        self._check(row, lambda x: np.isfinite(x) & (x >= 0), name, "finite and not negative")
-        self.rows.append(row)
-        self._held.append(values)
-        self._row_ids[is_number, key] = len(self.rows) - 1
-        return len(self.rows) - 1
+        self._check(new, lambda x: np.isfinite(x) & (x >= 0), name, "finite and not negative")
+        index = self._numbers.setdefault(float(new.values), len(self.rows)) if new.is_shared else len(self.rows)
+        if index == len(self.rows):
+            self.rows.append(new)
+        if not isinstance(values, int | float):
+            self._held.append(values)
+            self._row_ids[id(values)] = index
+        return index
 
     def _check(self, row: Row, fine: Callable[[Floats], Bools], name: str, rule: str) -> None:
         """Raise a ValueError that names the first rank that is not fine."""

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from algorithms.ir.schedule import Schedule
 from algorithms.ir.timeline import Timeline
-from algorithms.ways.transfers import sent_bytes
 from sim.bound import Bound, flop
 from sim.simulate import Site
 
@@ -124,7 +123,7 @@ def result(algorithm: str, schedule: Schedule, timeline: Timeline, site: Site, l
         time_high_s=compute * (1 + errors.compute) + exposed * (1 + errors.communication),
         compute_s=compute,
         exposed_communication_s=exposed,
-        sent_bytes=Range.of(_sent(schedule, timeline, ways)),
+        sent_bytes=Range.of(timeline.sent_per_rank()),
         peak_bytes=Range.of(timeline.peak),
         memory_bytes=memory,
         fits=memory is None or int(timeline.peak.max()) <= memory,
@@ -150,13 +149,3 @@ def bottleneck(timeline: Timeline) -> str:
         busy[link["kind"]] = max(busy.get(link["kind"], 0.0), link["utilisation"])
     busiest = max(busy, key=lambda name: busy[name], default="waiting")
     return busiest if busy.get(busiest, 0.0) >= MOSTLY else "waiting"
-
-
-def _sent(schedule: Schedule, timeline: Timeline, ways: Mapping[str, str]) -> npt.NDArray[np.int64]:
-    """Bytes that each rank sends; counted again where the timeline kept no more than extents."""
-    if not timeline.extent:
-        return timeline.sent_per_rank()
-    total = np.zeros(schedule.mesh.size, dtype=np.int64)
-    for op in schedule.ops:
-        total += sent_bytes(op, schedule.mesh, ways)
-    return total

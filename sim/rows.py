@@ -1,6 +1,8 @@
 """Rows: one number a rank, kept no larger than it is: a single number, a few that a code chooses from, or all."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,17 +38,35 @@ class Row(NamedTuple):
         return self.values if self.is_shared else self.values[ranks]
 
 
-def coded(values: Floats, code: npt.NDArray[np.integer]) -> Row:
-    """Return the row values[code], the shorter the fewer distinct values are used."""
-    used = np.flatnonzero(np.bincount(code, minlength=len(values)))
+def row(values: npt.ArrayLike) -> Row:
+    """Return the row of one number for all, or of one a rank, the shorter if these are equal."""
+    numbers = np.asarray(values, np.float64)
+    if numbers.ndim == 1 and len(numbers) > 0 and (numbers == numbers[0]).all():
+        return Row(np.asarray(numbers[0]))
+    return Row(numbers)
+
+
+def coded(values: Floats, code: npt.NDArray[np.integer], used: npt.NDArray[np.integer]) -> Row:
+    """Return the row values[code], where `used` lists the codes that occur, 256 at most."""
     if (values[used] == values[used[0]]).all():
-        return Row(values[used[0]])
-    return Row(values, code.astype(np.uint8)) if len(values) <= 256 else Row(values[code])
+        return Row(np.asarray(values[used[0]]))
+    return Row(values.copy(), code.astype(np.uint8))
 
 
-def table(rows: Sequence[Row], ranks: int, of: Ranks = ALL) -> Floats:
-    """Return rows as one array, [rows, ranks]: a row of zeros where there is none."""
-    dense = np.zeros((max(1, len(rows)), len(range(ranks)[of]) if isinstance(of, slice) else len(of)))
-    for k, row in enumerate(rows):
-        dense[k] = row.at(of)
+def table(rows: Sequence[Row], ranks: int) -> Floats:
+    """Return rows as one array, [rows, ranks]; a row of zeros where there is none."""
+    dense = np.zeros((max(1, len(rows)), ranks))
+    for k, one in enumerate(rows):
+        dense[k] = one.at()
     return dense
+
+
+def total(rows: Iterable[Row]) -> Floats:
+    """Return the sum of rows of whole numbers, one number a rank or one for all; a row met often is added once."""
+    times: dict[int, tuple[Row, int]] = {}
+    for one in rows:
+        times[id(one)] = one, times.get(id(one), (one, 0))[1] + 1
+    found = np.zeros(())
+    for one, count in times.values():
+        found = found + one.at() * count
+    return np.asarray(found)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import networkx as nx
 import numpy as np
-import numpy.typing as npt
 
 from algorithms.ir.order import peak_bytes
 from algorithms.ir.schedule import Schedule
@@ -16,14 +16,18 @@ from algorithms.ir.timeline import Timeline, lines
 from algorithms.ways import DEFAULT, find
 from sim.conditions import Conditions
 from sim.costs import Costs, Machine
-from sim.engine import Record, Spans, run
+from sim.critical import critical_path
+from sim.engine import Record, Spans
+from sim.fastest import run_fastest
 from sim.faults import REROUTE_DELAY, Fault
 from sim.jitter import Jitter, jittered
 from sim.lower import COMPUTE_STREAM, Lowered, lower
 from sim.network import Network
 from sim.outages import Outages
 from sim.program import Frozen, freeze
-from sim.state import PERMUTE, Floats
+from sim.rows import total
+from sim.state import Floats
+from sim.traffic import class_bytes, sent_bytes
 
 FULL_RECORD = 8_000_000  # (op, rank) pairs kept in full: two arrays of 64 MB
 HOT_LINKS = 3
@@ -51,6 +55,7 @@ def simulate(
     faults: Sequence[Fault] = (),
     reroute_delay: float = REROUTE_DELAY,
     jitter: Jitter | None = None,
+    path: bool = False,
     record: str = "auto",
     progress: Progress | None = None,
 ) -> Timeline:
@@ -63,6 +68,7 @@ def simulate(
         faults: what is slow, down, busy or late.
         reroute_delay: seconds after which flows take another way around a link that went down.
         jitter: how compute times vary.
+        path: whether to find the critical path, for `about`; it needs every rank's times.
         record: "full" keeps every rank's times, "extent" the earliest start and latest end; "auto" by size.
     Returns:
         The timeline, with bytes by link class, peak memory and the effective mesh, ways and assumptions in `about`.
@@ -88,15 +94,18 @@ def simulate(
     if faults or jitter is not None:
         lowered.busy = _busy(lowered, frozen, spans, how)
     timeline = _timeline(lowered, frozen, spans, site, chosen, how == "extent")
-    return replace(timeline, about={**timeline.about, **_what_if(conditions, jitter)})
+    about = {**timeline.about, **_what_if(conditions, jitter)}
+    if path and how == "full":
+        about["critical_path"] = critical_path(frozen, spans, lowered.bound_and_name).record()
+    return replace(timeline, about=about)
 
 
 def _run(frozen: Frozen, conditions: Conditions, how: Record, progress: Progress | None) -> tuple[Frozen, Spans]:
     """Run a program under its conditions; return the program as it was at the start, too."""
     if not conditions.faults:
-        return frozen, run(frozen, record=how, progress=progress)
+        return frozen, run_fastest(frozen, how, progress).unfolded()
     outages = Outages(frozen, conditions)
-    return outages.frozen, outages.run(record=how, progress=progress)
+    return outages.frozen, outages.run(how, progress).unfolded()
 
 
 def _busy(lowered: Lowered, frozen: Frozen, spans: Spans, how: Record) -> Floats:
@@ -151,8 +160,9 @@ def _timeline(
         ops=lines(schedule),
         start=start,
         end=end,
-        sent=_sent(lowered, extent),
-        busy=lowered.busy,
+        sent=sent_bytes(lowered.sent, schedule.mesh.size, extent),
+        busy=np.array(np.broadcast_to(lowered.busy, schedule.mesh.size)),
+        sent_in_all=np.array(np.broadcast_to(total(chain(*lowered.sent)), schedule.mesh.size), np.int64),
         peak=peak_bytes(schedule),
         makespan=spans.makespan,
         extent=extent,
@@ -167,29 +177,10 @@ def _timeline(
             "layout": schedule.problem.layout,
             "ways": {kind: ways[kind] for kind in used},
             "problem": schedule.problem.describe(),
+            "engine": spans.how,
             "assumptions": site.machine.assumptions(schedule.problem),
         },
     )
-
-
-def _sent(lowered: Lowered, extent: bool) -> npt.NDArray[np.int64]:
-    ranks = lowered.schedule.mesh.size
-    if extent:
-        return np.array([[s.min(), s.max()] for s in lowered.sent], dtype=np.int64)
-    return np.array([np.broadcast_to(s, ranks) for s in lowered.sent], dtype=np.int64)
-
-
-def class_bytes(frozen: Frozen) -> dict[str, int]:
-    """Bytes carried by each class of link; a flow counts once in every class that it crosses."""
-    plan, network = frozen.plan, frozen.network
-    kinds = sorted(set(network.kinds))
-    number = np.array([*(kinds.index(kind) for kind in network.kinds), len(kinds)])
-    carried: Floats = np.zeros((len(plan.dst), frozen.ranks))
-    for op in np.flatnonzero(plan.kind == PERMUTE):
-        carried[plan.pattern[op]] += plan.rows[plan.row[op]]
-    flows = np.where(plan.dst.reshape(-1) >= 0, carried.reshape(-1), 0.0)
-    crossed = number[plan.route]
-    return {kind: int(flows[(crossed == k).any(1)].sum()) for k, kind in enumerate(kinds)}
 
 
 def hot_links(network: Network, spans: Spans) -> tuple[dict[str, Any], ...]:

@@ -152,17 +152,15 @@ def lifetimes(schedule: Schedule) -> Iterator[tuple[Step, list[Value], list[Valu
         yield step, born, dead
 
 
-def live_bytes(schedule: Schedule) -> tuple[Ints, ...]:
+def live_bytes(schedule: Schedule) -> Iterator[Ints]:
     """Bytes of live values at each line of the fixed order that begins some, one entry a rank (or one for all)."""
     grid = schedule.mesh.grid()
     now = zero = np.zeros((), dtype=np.int64)
-    levels: list[Ints] = []
     for (action, _), born, dead in lifetimes(schedule):
         if action != "wait":
             now = now + sum((_nbytes(v, grid) for v in born), start=zero)
-            levels.append(now)
+            yield now
         now = now - sum((_nbytes(v, grid) for v in dead), start=zero)
-    return tuple(levels)
 
 
 class Live(NamedTuple):

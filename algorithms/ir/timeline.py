@@ -29,6 +29,7 @@ class Timeline:
         start, end: (ops, ranks); or (ops, 1), the earliest start and the latest end of any rank, where `extent`
             is true.
         sent: bytes each rank sent in each op, (ops, ranks); or (ops, 2), least and most, where `extent` is true.
+        sent_in_all: bytes each rank sent in all ops, (ranks,); empty where `sent` tells it.
         busy: seconds each rank's compute stream worked, (ranks,).
         peak: most bytes of live values on each rank, (ranks,).
         link_bytes: bytes carried, by class of link; `hot_links` are the busiest links by share of their capacity.
@@ -48,6 +49,7 @@ class Timeline:
     link_bytes: Mapping[str, int] = field(default_factory=dict)
     hot_links: tuple[Mapping[str, Any], ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
+    sent_in_all: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @property
     def ranks(self) -> int:
@@ -65,8 +67,8 @@ class Timeline:
         return max(0.0, self.makespan - self.compute)
 
     def sent_per_rank(self) -> NDArray[np.int64]:
-        """Bytes each rank sent in all; where only extents are kept, the least and the most."""
-        return np.asarray(self.sent.sum(0))
+        """Bytes each rank sent in all; where no more than extents are known, the least and the most."""
+        return self.sent_in_all if len(self.sent_in_all) else np.asarray(self.sent.sum(0))
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the timeline as JSON; the file appears whole or not at all.
@@ -91,6 +93,7 @@ class Timeline:
                 raise ValueError("it names no such schema")
             for name, kind in (("start", float), ("end", float), ("busy", float), ("sent", int), ("peak", int)):
                 record[name] = np.asarray(record[name], dtype=kind)
+            record["sent_in_all"] = np.asarray(record.get("sent_in_all", []), dtype=np.int64)
             return cls(**record | {"ops": tuple(record["ops"]), "hot_links": tuple(record["hot_links"])})
         except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is not a timeline file ({SCHEMA}): {error}") from error

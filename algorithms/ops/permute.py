@@ -100,6 +100,15 @@ def senders(op: Op, mesh: Mesh) -> Ints:
     return mesh.spread(np.ravel_multi_index([np.broadcast_to(source[a], mesh.shape) for a in mesh.names], mesh.shape))
 
 
+def destinations(op: Op, mesh: Mesh) -> Ints:
+    """The rank that each rank sends to, shape (P,); -1: itself."""
+    sender, rank = senders(op, mesh), np.arange(mesh.size)
+    dst = np.empty(mesh.size, dtype=np.int64)
+    dst[sender] = rank
+    dst[dst == rank] = -1
+    return dst
+
+
 def met(op: Op, inputs: list[Any], laws: Any) -> list[Any]:
     """What was met travels along."""
     sender = senders(op, laws.mesh)

@@ -14,7 +14,7 @@ from algorithms.ir.expr import Ints
 from algorithms.ir.mesh import Mesh
 from algorithms.ir.schedule import Op
 from algorithms.ops.collective import block_nbytes
-from algorithms.ops.permute import senders
+from algorithms.ops.permute import destinations
 from algorithms.ways import DEFAULT, Round, find
 
 
@@ -63,11 +63,7 @@ def transfers(op: Op, mesh: Mesh, ways: Mapping[str, str] = DEFAULT) -> Iterator
 
 
 def _permuted(op: Op, mesh: Mesh) -> Transfer:
-    sender, rank = senders(op, mesh), np.arange(mesh.size)
-    dst = np.empty(mesh.size, dtype=np.int64)
-    dst[sender] = rank
-    dst[dst == rank] = -1
-    grid = mesh.grid()
+    dst, grid = destinations(op, mesh), mesh.grid()
     nbytes = sum(mesh.spread(v.type.nbytes(grid)) for v in op.inputs)
     return Transfer(0, 0, dst, np.where(dst >= 0, nbytes, 0), False)
 

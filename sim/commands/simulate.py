@@ -99,6 +99,7 @@ def run_all(candidate: Candidate, setup: Setup, asked_if: WhatIf, how: str) -> t
                 setup.site,
                 setup.ways,
                 record=how,
+                path=True,
                 progress=note,
                 faults=asked_if.faults,
                 reroute_delay=asked_if.reroute_delay,
@@ -140,6 +141,7 @@ def record(setup: Setup, found: Result, schedule: Schedule, timeline: Timeline, 
         "ops": [one._asdict() for one in by_kind(schedule, timeline)],
         "hot_links": [dict(link) for link in timeline.hot_links],
         "peak": peak,
+        "critical_path": timeline.about.get("critical_path"),
     }
 
 
@@ -147,7 +149,7 @@ def show(shown: Shown, found: Result, schedule: Schedule, timeline: Timeline, le
     """Print the answer for people."""
     from sim import report
     from sim.commands.answer import describe, scaled
-    from sim.commands.depth import effective, kinds, links, memory, times
+    from sim.commands.depth import effective, kinds, links, memory, path, times
 
     setup, asked_if, repeats = shown
     one = scaled(setup, found)
@@ -158,7 +160,7 @@ def show(shown: Shown, found: Result, schedule: Schedule, timeline: Timeline, le
         report.facts(out, more | times(one, least.times(setup.layers)))
         out.print()
         out.print(kinds(schedule, timeline))
-        for part in (links(timeline), memory(schedule, timeline)):
+        for part in (links(timeline), path(timeline), memory(schedule, timeline)):
             out.print()
             out.print(part)
         if program:
