@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 
 import networkx as nx
@@ -40,6 +41,7 @@ class Conditions:
         for fault in self.faults:
             self._resolve(fault)
         ends = {x for f, _ in (*self._on_links, *self._on_ranks) for x in (f.begin, f.end)}
+        self._left: dict[int, Floats] = {}
         self.times = sorted({0.0, *(x for x in ends if x < math.inf)})
 
     def _resolve(self, fault: Fault) -> None:
@@ -60,6 +62,19 @@ class Conditions:
                 share = 1 - fault.amount if fault.what == "background" else fault.amount
                 left[links] *= share
         return left
+
+    def mean_capacity(self, link: int, begin: float, end: float) -> float:
+        """Bytes/s that are left of a link, on average over a time."""
+        cuts = [begin, *(at for at in self.times if begin < at < end)]
+        parts = zip(cuts, [*cuts[1:], end], strict=True)
+        return sum(float(self._known(cut)[link]) * (stop - cut) for cut, stop in parts) / (end - begin)
+
+    def _known(self, now: float) -> Floats:
+        """The capacity at an instant, worked out once for all instants between two changes."""
+        place = bisect_right(self.times, now) - 1
+        if place not in self._left:
+            self._left[place] = self.capacity(self.times[place])
+        return self._left[place]
 
     def speed(self, now: float) -> Floats:
         """[ranks] share of its speed at which each rank computes."""

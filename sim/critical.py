@@ -8,6 +8,7 @@ The pieces touch: the first begins at 0, each begins where the one before ends, 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,9 +16,12 @@ import numpy as np
 
 from sim.engine import Spans
 from sim.program import Frozen
+from sim.refine import flows_by_link
 from sim.state import COMPUTE, PERMUTE, Floats, Longs
 
+SMALLEST = 1e-300  # bytes/s: a link that is down all the time
 EXACT = 1e-6  # relative: a flow this close to its narrowest link's capacity had that link to itself
+Capacity = Callable[[int, float, float], float]  # bytes/s of a link, on average from begin to end
 Name = Callable[[int], tuple[str, str]]  # an op's kind and name, and what bounds it where it computes
 
 
@@ -70,23 +74,25 @@ class Path(NamedTuple):
         }
 
 
-def critical_path(frozen: Frozen, spans: Spans, name: Name) -> Path:
+def critical_path(frozen: Frozen, spans: Spans, name: Name, capacity: Capacity | None = None) -> Path:
     """Walk back from the last end.
 
     Args:
         spans: of every rank.
         name: gives what bounds an op that computes, and the op's name.
+        capacity: where it changes during the run.
     """
-    pieces = list(_Walk(frozen, spans, name).pieces())
+    sharing = _Sharing(frozen, spans, capacity or (lambda link, _begin, _end: float(frozen.capacity[link])))
+    pieces = list(_Walk(frozen, spans, name, sharing).pieces())
     crossings = sum(a.rank != b.rank for a, b in pairwise(pieces))
     return Path(tuple(_merged(pieces[::-1])), crossings)
 
 
 class _Walk:
-    def __init__(self, frozen: Frozen, spans: Spans, name: Name) -> None:
+    def __init__(self, frozen: Frozen, spans: Spans, name: Name, sharing: _Sharing) -> None:
         self.frozen, self.plan, self.name = frozen, frozen.bare, name
         self.start, self.end = spans.start, spans.end
-        self.sharing = _Sharing(frozen, spans)
+        self.sharing = sharing
         self.position = np.zeros(len(self.plan.kind), np.int64)
         self.stream = np.zeros(len(self.plan.kind), np.int64)
         for stream, length in enumerate(self.plan.length):
@@ -145,29 +151,31 @@ class _Walk:
 class _Sharing:
     """How many flows were on a link while one was."""
 
-    def __init__(self, frozen: Frozen, spans: Spans) -> None:
-        self.frozen, self.spans, self.plan = frozen, spans, frozen.bare
+    def __init__(self, frozen: Frozen, spans: Spans, capacity: Capacity) -> None:
+        self.frozen, self.spans, self.plan, self.capacity = frozen, spans, frozen.bare, capacity
         permutes = np.flatnonzero(self.plan.kind == PERMUTE)
         self.first = spans.start[permutes].min(1) if len(permutes) else np.zeros(0)
         self.last = spans.end[permutes].max(1) if len(permutes) else np.zeros(0)
         self.permutes = permutes
-        self.on: dict[int, tuple[Longs, Longs]] = {}
 
     def bound(self, flow: int, begin: float, end: float, nbytes: float) -> str:
         """Name the link that bound a flow, and how many shared it."""
         links = [int(k) for k in self.plan.route[flow] if self.frozen.capacity[k] < np.inf]
         if not links:
             return "a link"
-        narrow = min(links, key=lambda k: float(self.frozen.capacity[k]))
-        if nbytes >= self.frozen.capacity[narrow] * (end - begin) * (1 - EXACT):
-            return self._named(narrow, 1)
+        left = {link: self.capacity(link, begin, end) for link in links}
+        narrow = min(links, key=lambda link: left[link])
+        if nbytes >= left[narrow] * (end - begin) * (1 - EXACT):
+            return self._named(narrow, 1, left[narrow])
         counts = {link: self._mean_flows(link, begin, end) for link in links}
-        link = max(links, key=lambda k: counts[k] / max(float(self.frozen.capacity[k]), 1e-300))
-        return self._named(link, max(1, round(counts[link])))
+        link = max(links, key=lambda link: counts[link] / max(left[link], SMALLEST))
+        return self._named(link, max(1, round(counts[link])), left[link])
 
-    def _named(self, link: int, flows: int) -> str:
+    def _named(self, link: int, flows: int, left: float) -> str:
         tail, head = self.frozen.network.links[link]
-        return f"link {tail} -> {head}" + (f", shared by {flows} flows" if flows > 1 else "")
+        less = left < self.frozen.network.capacity[link] * (1 - EXACT)
+        named = f"link {tail} -> {head}" + (", slow or down" if less else "")
+        return named + (f", shared by {flows} flows" if flows > 1 else "")
 
     def _mean_flows(self, link: int, begin: float, end: float) -> float:
         """Flows on a link, on average over a time."""
@@ -188,11 +196,15 @@ class _Sharing:
         return np.asarray(np.maximum(0.0, np.minimum(ended, end) - np.maximum(began, begin)))
 
     def _flows_on(self, link: int) -> tuple[Longs, Longs]:
-        if link not in self.on:
-            flows = np.flatnonzero((self.plan.route == link).any(1) & (self.plan.dst.reshape(-1) >= 0))
-            patterns, senders = np.divmod(flows, self.frozen.ranks)
-            self.on[link] = patterns, senders
-        return self.on[link]
+        """Pattern and sender of every flow whose route has a link."""
+        start, flows = self._by_link
+        patterns, senders = np.divmod(flows[start[link] : start[link + 1]], self.frozen.ranks)
+        return patterns, senders
+
+    @cached_property
+    def _by_link(self) -> tuple[Longs, Longs]:
+        start, flows = flows_by_link(self.plan.dst, self.plan.route, len(self.frozen.capacity) - 1)
+        return start, flows
 
 
 def _piece(begin: float, end: float, bound: str, op: str, rank: int) -> Iterator[Piece]:

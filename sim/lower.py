@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +15,9 @@ from algorithms.ir.order import overwrites
 from algorithms.ir.schedule import Op, Schedule
 from algorithms.ir.timeline import line
 from algorithms.ops.permute import destinations
-from algorithms.ways.transfers import transfers
+from algorithms.ways.transfers import transfers, way_of
 from sim.costs import Machine
+from sim.pacing import PLAIN, Pacing, Sends, sends_of, share, steps_of_barrier
 from sim.program import Program
 from sim.rows import Row, row, total
 from sim.state import Floats
@@ -26,16 +26,6 @@ from sim.tiles import Tiles
 COMPUTE_STREAM = 0
 LATE = "late start"
 NOTHING = Row(np.zeros(()))
-
-
-class Sends(NamedTuple):
-    """A transfer: rank r sends nbytes[r] to dst[r] (-1: to none)."""
-
-    round: int
-    channel: int
-    dst: Ints
-    nbytes: Row
-    combine: bool
 
 
 @dataclass
@@ -82,19 +72,26 @@ class Lowered:
         return "compute" if of.stream is None else inside, f"{of.kind} {of.id}"
 
 
-def lower(schedule: Schedule, machine: Machine, ways: Mapping[str, str], late: Floats | None = None) -> Lowered:
+def lower(
+    schedule: Schedule,
+    machine: Machine,
+    ways: Mapping[str, str],
+    late: Floats | None = None,
+    pacing: Pacing = PLAIN,
+) -> Lowered:
     """Lower a schedule for the GPUs of a machine.
 
     Args:
         ways: way by collective; what is missing takes its default.
         late: seconds by which each rank starts late, (P,).
+        pacing: how the rounds of a collective follow each other.
     """
-    return _Lowering(schedule, machine, ways).run(late)
+    return _Lowering(schedule, machine, ways, pacing).run(late)
 
 
 class _Lowering:
-    def __init__(self, schedule: Schedule, machine: Machine, ways: Mapping[str, str]) -> None:
-        self.schedule, self.machine, self.ways = schedule, machine, ways
+    def __init__(self, schedule: Schedule, machine: Machine, ways: Mapping[str, str], pacing: Pacing) -> None:
+        self.schedule, self.machine, self.ways, self.pacing = schedule, machine, ways, pacing
         self.program = Program(schedule.mesh.size)
         self.result = Lowered(schedule, self.program)
         self.tiles = Tiles(machine, schedule.problem, schedule.mesh)
@@ -103,6 +100,7 @@ class _Lowering:
         self.streams: dict[object, int] = {None: COMPUTE_STREAM}
         self.receivers: dict[object, Ints] = {}
         self.permutes: dict[object, Sends] = {}
+        self.barriers: dict[tuple[str, ...], tuple[Ints, ...]] = {}
         self.start: list[int] = []  # what all waits for that waits for nothing else
 
     def run(self, late: Floats | None) -> Lowered:
@@ -142,15 +140,56 @@ class _Lowering:
     def communicate(self, op: Op) -> None:
         """Launch on the op's stream, then its rounds, each after the one before."""
         stream = self.stream(op.stream)
-        sent, moved = list[Row](), self.moves(op)
+        moved = self.moves(op)
         rounds = [list(group) for _, group in groupby(moved, key=lambda one: one.round)]
         idle = not any(one.nbytes.at().any() for group in rounds for one in group)  # of one rank, or of empty shards
         launch = 0.0 if idle else row(self.machine.costs.comm_launch * self.machine.real)
-        first = last = self.program.compute(launch, self.needs(op), stream)
-        for group in rounds:
-            last = self.round(op, stream, group, last)
-            sent += [one.nbytes for one in group]
+        first = self.program.compute(launch, self.needs(op), stream)
+        if self.pacing.cuts and op.kind != "permute" and not idle:
+            last = self.chunks(op, rounds, first)
+        elif op.kind in self.pacing.drift:
+            last = self.drifting(op, rounds, first)
+        else:
+            last = self.rounds(op, op.stream, rounds, first)
+        sent = [one.nbytes for group in rounds for one in group]
         self.note(op, first, last, tuple(sent))
+
+    def chunks(self, op: Op, rounds: list[list[Sends]], before: int) -> int:
+        """The rounds for one chunk after another, each round on a stream of its own and channel, between two marks."""
+        count, ends = self.pacing.count(rounds), list[int]()
+        for chunk in range(count):
+            channel, last = chunk % self.pacing.channels, before
+            for stage, group in enumerate(share(rounds, chunk, count)):
+                last = self.rounds(op, (op.stream, "chunk", channel, stage), [group], last, stage)
+            ends.append(last)
+        return self.program.compute(0.0, ends, self.stream(op.stream))
+
+    def drifting(self, op: Op, rounds: list[list[Sends]], before: int) -> int:
+        """Each rank's sends one after another, on a stream of its own."""
+        self.pacing.check_way(op.kind, way_of(op, self.ways), self.schedule.mesh.size)
+        ends = []
+        for sender in range(self.schedule.mesh.size):
+            stream, last = self.stream((op.stream, "sender", sender)), before
+            for dst, nbytes in sends_of(rounds, sender):
+                last = self.program.permute(dst, nbytes, [before], stream)
+            ends.append(last)
+        return self.program.compute(0.0, ends, self.stream(op.stream))
+
+    def rounds(self, op: Op, key: object, rounds: list[list[Sends]], last: int, begin: int = 0) -> int:
+        """Rounds on the stream of a key, each after the one before, and after a barrier where one is asked for."""
+        for number, group in enumerate(rounds, begin):
+            if number and op.kind in self.pacing.barrier:
+                last = self.barrier(op, key, last)
+            last = self.round(key, group, last)
+        return last
+
+    def barrier(self, op: Op, key: object, last: int) -> int:
+        """Messages without bytes, until every member of a group knows of every other."""
+        if op.over not in self.barriers:
+            self.barriers[op.over] = tuple(steps_of_barrier(self.schedule.mesh, op.over))
+        for dst in self.barriers[op.over]:
+            last = self.program.permute(dst, 0.0, [last], self.stream(key))
+        return last
 
     def moves(self, op: Op) -> Iterator[Sends]:
         """What an op sends."""
@@ -174,14 +213,14 @@ class _Lowering:
             self.permutes[key] = Sends(0, 0, dst, row(np.where(dst >= 0, nbytes, 0)), False)
         return self.permutes[key]
 
-    def round(self, op: Op, stream: int, group: list[Sends], before: int) -> int:
+    def round(self, key: object, group: list[Sends], before: int) -> int:
         """One round: a permute on the stream itself, or several on channels of their own between two marks."""
+        stream = self.stream(key)
         if len(group) == 1:
             last = self.program.permute(group[0].dst, group[0].nbytes, [before], stream)
         else:
             sends = [
-                self.program.permute(one.dst, one.nbytes, [before], self.stream((op.stream, one.channel)))
-                for one in group
+                self.program.permute(one.dst, one.nbytes, [before], self.stream((key, one.channel))) for one in group
             ]
             last = self.program.compute(0.0, sends, stream)
         if group[0].combine:

@@ -12,7 +12,7 @@ import simpy
 from sim.conditions import Conditions
 from sim.detours import Detours, NoPathError, Routes
 from sim.engine import Engine, Progress, Record, Spans, run
-from sim.fastest import run_fastest
+from sim.fastest import Ahead, run_fastest
 from sim.handicap import slowed
 from sim.program import Frozen
 from sim.stall import StallError
@@ -65,7 +65,14 @@ class Outages:
             known[down] = routes._replace(route=wide)
         return {at: known[down] for at, down in sets.items()}
 
-    def run(self, record: Record = "full", progress: Progress | None = None, burst: bool = True) -> Spans:
+    def run(
+        self,
+        record: Record = "full",
+        progress: Progress | None = None,
+        ahead: Ahead | None = None,
+        *,
+        burst: bool = True,
+    ) -> Spans:
         """Run to the end: in the fastest way, where nothing changes once the run has begun.
 
         Raises:
@@ -73,7 +80,9 @@ class Outages:
         """
         try:
             if self.is_settled:
-                return run_fastest(self.frozen, record, progress)
+                return run_fastest(self.frozen, record, progress, ahead)
+            if ahead is not None:
+                ahead(self.frozen)
             return run(self.frozen, processes=[self.process], record=record, progress=progress, burst=burst)
         except StallError as stall:
             raise self._explained(stall) from None

@@ -18,12 +18,15 @@ from sim.conditions import Conditions
 from sim.costs import Costs, Machine
 from sim.critical import critical_path
 from sim.engine import Record, Spans
-from sim.fastest import run_fastest
+from sim.estimate import Notice, warning
+from sim.fastest import Ahead, run_fastest
 from sim.faults import REROUTE_DELAY, Fault
 from sim.jitter import Jitter, jittered
 from sim.lower import COMPUTE_STREAM, Lowered, lower
+from sim.moved import check_moved
 from sim.network import Network
 from sim.outages import Outages
+from sim.pacing import PLAIN, Pacing
 from sim.program import Frozen, freeze
 from sim.rows import total
 from sim.state import Floats
@@ -55,9 +58,11 @@ def simulate(
     faults: Sequence[Fault] = (),
     reroute_delay: float = REROUTE_DELAY,
     jitter: Jitter | None = None,
+    pacing: Pacing = PLAIN,
     path: bool = False,
     record: str = "auto",
     progress: Progress | None = None,
+    notice: Notice | None = None,
 ) -> Timeline:
     """Time a schedule on a cluster.
 
@@ -68,12 +73,15 @@ def simulate(
         faults: what is slow, down, busy or late.
         reroute_delay: seconds after which flows take another way around a link that went down.
         jitter: how compute times vary.
+        pacing: how the rounds of collectives follow each other.
         path: whether to find the critical path, for `about`; it needs every rank's times.
         record: "full" keeps every rank's times, "extent" the earliest start and latest end; "auto" by size.
+        notice: is told, before a run that will take long or much memory, what it will take.
     Returns:
         The timeline, with bytes by link class, peak memory and the effective mesh, ways and assumptions in `about`.
     Raises:
         ValueError: a mesh larger than the cluster, an unknown way, a fault on what is not there.
+        NothingMovedError: a communication op without a byte.
         NoPathError: a fault leaves a flow without a path.
         StallError: nothing can ever end.
     """
@@ -84,28 +92,38 @@ def simulate(
     if site is None or schedule.mesh.size != site.network.ranks or placement is not None or costs is not None:
         site = _fitting(cluster, schedule, placement, costs)
     conditions = Conditions(faults, site.graph, site.network, reroute_delay)
-    lowered = lower(schedule, site.machine, chosen, conditions.late)
+    lowered = lower(schedule, site.machine, chosen, conditions.late, pacing)
+    check_moved(lowered)
     frozen = replace(freeze(lowered.program, site.network), label=lowered.label)
     if jitter is not None:
         frozen = jittered(frozen, lowered, jitter)
     keep = len(lowered.program.kinds) * schedule.mesh.size <= FULL_RECORD
     how: Record = "full" if record == "full" or (record == "auto" and keep) else "extent"
-    frozen, spans = _run(frozen, conditions, how, progress)
+
+    def ahead(frozen: Frozen) -> None:
+        if notice is not None and (text := warning(frozen, how == "full")):
+            notice(text)
+
+    frozen, spans = _run(frozen, conditions, how, progress, ahead)
     if faults or jitter is not None:
         lowered.busy = _busy(lowered, frozen, spans, how)
     timeline = _timeline(lowered, frozen, spans, site, chosen, how == "extent")
-    about = {**timeline.about, **_what_if(conditions, jitter)}
+    about = {**timeline.about, "pacing": pacing.describe(), **_what_if(conditions, jitter)}
     if path and how == "full":
-        about["critical_path"] = critical_path(frozen, spans, lowered.bound_and_name).record()
+        about["critical_path"] = critical_path(
+            frozen, spans, lowered.bound_and_name, conditions.mean_capacity if conditions.faults else None
+        ).record()
     return replace(timeline, about=about)
 
 
-def _run(frozen: Frozen, conditions: Conditions, how: Record, progress: Progress | None) -> tuple[Frozen, Spans]:
+def _run(
+    frozen: Frozen, conditions: Conditions, how: Record, progress: Progress | None, ahead: Ahead
+) -> tuple[Frozen, Spans]:
     """Run a program under its conditions; return the program as it was at the start, too."""
     if not conditions.faults:
-        return frozen, run_fastest(frozen, how, progress).unfolded()
+        return frozen, run_fastest(frozen, how, progress, ahead).unfolded()
     outages = Outages(frozen, conditions)
-    return outages.frozen, outages.run(how, progress).unfolded()
+    return outages.frozen, outages.run(how, progress, ahead).unfolded()
 
 
 def _busy(lowered: Lowered, frozen: Frozen, spans: Spans, how: Record) -> Floats:

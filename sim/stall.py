@@ -30,7 +30,12 @@ class Wait(NamedTuple):
 
 
 class StallError(RuntimeError):
-    """Nothing can ever end, and not all is done. `waits` lists every wait, causes first; `cycle` those in a ring."""
+    """Nothing can ever end, and not all is done. `waits` lists every wait, causes first; `cycle` those in a ring.
+
+    It is a result, of a run that was asked for rightly: a command says it in its own words, and its status is 1.
+    """
+
+    is_answer = True
 
     def __init__(self, now: float, waits: list[Wait]) -> None:
         """Say what stands still at `now` seconds."""

@@ -54,6 +54,7 @@ def command(
             errors=setup.errors,
             progress=report,
         )
+    _check_ways(setup, found)
     if not found.ranked:
         raise ValueError(f"no algorithm can run: {_reasons(found)}")
     if wanted.json:
@@ -63,6 +64,14 @@ def command(
         show(setup, found, every)
     if wanted.trace or wanted.timeline:
         _write_best(setup, found, wanted)
+
+
+def _check_ways(setup: Setup, found: Comparison) -> None:
+    """Refuse a way for a collective that nothing here has."""
+    used = {kind for one in found.results for kind in one.ways}
+    for kind in setup.ways:
+        if found.ranked and kind not in used:
+            raise ValueError(f"--ways {kind} changes nothing: no algorithm that can run here has {kind}")
 
 
 def _reasons(found: Comparison) -> str:

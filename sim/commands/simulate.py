@@ -83,10 +83,16 @@ class Shown(NamedTuple):
     times: list[float]
 
 
+def say(text: str) -> None:
+    """Say something on stderr."""
+    print(f"ringloom: {text}", file=sys.stderr, flush=True)
+
+
 def run_all(candidate: Candidate, setup: Setup, asked_if: WhatIf, how: str) -> tuple[Schedule, list[Timeline]]:
     """Simulate a candidate, once or for each repeat."""
     from sim.compare import run
 
+    whatif.check_used(asked_if, setup.ways, candidate.schedule())
     timelines = []
     with progress("simulating") as report:
         for number, jitter in enumerate(asked_if.jitters):
@@ -104,6 +110,8 @@ def run_all(candidate: Candidate, setup: Setup, asked_if: WhatIf, how: str) -> t
                 faults=asked_if.faults,
                 reroute_delay=asked_if.reroute_delay,
                 jitter=jitter,
+                pacing=asked_if.pacing,
+                notice=None if number else say,
             )
             timelines.append(timeline)
     return schedule, timelines

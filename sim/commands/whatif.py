@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from algorithms.options import as_record
+from algorithms.options import as_record, parse_count
 
 if TYPE_CHECKING:
+    from algorithms.ir import Schedule
     from sim.faults import Fault
     from sim.jitter import Jitter
+    from sim.pacing import Pacing
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 REPEATS = 10
@@ -31,6 +33,18 @@ class Wishes:
     jitter: float | None
     seed: int | None
     repeats: int | None
+    chunks: int | None
+    chunk_size: int | None
+    channels: int | None
+    barrier: str
+    drift: str
+
+
+def _size(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_count(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _several(name: str, metavar: str, help_text: str) -> Callable[[Any], Any]:
@@ -46,6 +60,11 @@ _OPTIONS = (
     click.option("--jitter", type=float, metavar="SHARE", help="Relative deviation of compute times, as 0.05."),
     click.option("--seed", type=int, metavar="N", help="Of the jitter.  [default: 1]"),
     click.option("--repeats", type=int, metavar="N", help=f"Runs with jitter.  [default: {REPEATS}]"),
+    click.option("--chunks", type=int, metavar="N", help="Cut each message of a collective into N, a pipeline."),
+    click.option("--chunk-size", callback=_size, metavar="BYTES", help="The same by bytes, as 512K."),
+    click.option("--channels", type=int, metavar="N", help="Chunks under way side by side.  [default: 1]"),
+    click.option("--barrier", default="", metavar="OP,...", help="Collectives kept in step, round by round."),
+    click.option("--drift", default="", metavar="all_to_all", help="Go on when the own send is done."),
 )
 
 
@@ -61,6 +80,7 @@ class WhatIf:
     faults: tuple[Fault, ...]
     reroute_delay: float
     jitters: tuple[Jitter | None, ...]
+    pacing: Pacing
 
 
 def what_if(wishes: Wishes) -> WhatIf:
@@ -78,7 +98,34 @@ def what_if(wishes: Wishes) -> WhatIf:
         delay = parse_seconds(wishes.reroute_delay, "--reroute-delay")
         if not wishes.down:
             raise ValueError("--reroute-delay is for --down: nothing is down here")
-    return WhatIf(faults, delay, _jitters(wishes))
+    return WhatIf(faults, delay, _jitters(wishes), _pacing(wishes))
+
+
+def _pacing(wishes: Wishes) -> Pacing:
+    from sim.pacing import Pacing
+
+    barrier, drift = (
+        tuple(name for part in text.split(",") if (name := part.strip())) for text in (wishes.barrier, wishes.drift)
+    )
+    chunks, channels = (1 if n is None else n for n in (wishes.chunks, wishes.channels))
+    return Pacing(chunks, wishes.chunk_size or 0, channels, barrier, drift)
+
+
+def check_used(asked: WhatIf, ways: Mapping[str, str], schedule: Schedule) -> None:
+    """Refuse what this schedule would ignore.
+
+    Raises:
+        ValueError: a way, a barrier or chunks for collectives that it has not.
+    """
+    used = {op.kind for op in schedule.ops if op.stream is not None and op.kind != "permute"}
+    has = f"{schedule.name} has {', '.join(sorted(used)) or 'no collective but permute'}"
+    pacing = asked.pacing
+    for option, kinds in (("ways", ways), ("barrier", pacing.barrier), ("drift", pacing.drift)):
+        for kind in kinds:
+            if kind not in used:
+                raise ValueError(f"--{option} {kind} changes nothing: {has}")
+    if pacing.cuts and not used:
+        raise ValueError(f"--chunks changes nothing: {has}")
 
 
 def _jitters(wishes: Wishes) -> tuple[Jitter | None, ...]:
@@ -114,6 +161,10 @@ def describe(asked: WhatIf, times: list[float]) -> dict[str, str]:
     from topologies.units import format_seconds
 
     found = {"faults": "; ".join(map(str, asked.faults))} if asked.faults else {}
+    if pacing := asked.pacing.describe():
+        from sim import pacing as paces
+
+        found["pace"] = paces.describe(pacing)
     jitter = asked.jitters[0]
     if jitter is not None:
         band = Band.of(times)
@@ -128,7 +179,10 @@ def record(asked: WhatIf, times: list[float]) -> dict[str, Any]:
     """The same as `--json` gives it."""
     from sim.jitter import Band
 
-    found: dict[str, Any] = {"faults": [str(fault) for fault in asked.faults]}
+    found: dict[str, Any] = {
+        "faults": [str(fault) for fault in asked.faults],
+        "pacing": asked.pacing.describe(),
+    }
     jitter = asked.jitters[0]
     if jitter is None:
         return found

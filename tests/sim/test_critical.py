@@ -104,6 +104,17 @@ def test_it_holds_under_faults_and_jitter_too(how):
         assert pieces[0]["bound"] == "late start"
 
 
+def test_a_link_that_was_down_for_a_while_is_named_as_such():
+    schedule = find("ring")["prefill"](Attention(8, 8, 64, 4096, 4096), Mesh(ring=4))
+    cluster = switch(4, 1 * GB, 1 * us, 1000 * TFLOP)
+    faults = [Fault("down", "link:gpu2-switch", begin=1 * ms, end=5 * ms)]
+
+    totals = simulate(schedule, cluster, path=True, faults=faults).about["critical_path"]["totals"]
+
+    assert totals[0]["bound"] in ("link gpu2 -> switch, slow or down", "link switch -> gpu2, slow or down")
+    assert totals[0]["seconds"] > 4 * ms
+
+
 def test_alike_neighbours_are_one_piece():
     program = Program(1)
     for _ in range(3):
