@@ -35,6 +35,7 @@ class Lowered:
     Attributes:
         first, last: program op that starts and that ends each schedule op; -1 for a load.
         sent: bytes that each rank sends in each schedule op: rows to be added up.
+        flop: of each schedule op on all ranks together.
         busy: seconds of the compute stream, (P,), or one number for all.
     """
 
@@ -43,6 +44,7 @@ class Lowered:
     first: list[int] = field(default_factory=list)
     last: list[int] = field(default_factory=list)
     sent: list[tuple[Row, ...]] = field(default_factory=list)
+    flop: list[float] = field(default_factory=list)
     busy: Floats = field(default_factory=lambda: np.zeros(()))
 
     def place(self, op: int) -> int:
@@ -115,11 +117,12 @@ class _Lowering:
                 self.communicate(op)
         return self.result
 
-    def note(self, op: Op, first: int, last: int, sent: tuple[Row, ...]) -> None:
+    def note(self, op: Op, first: int, last: int, sent: tuple[Row, ...], flop: float = 0.0) -> None:
         """Remember where an op went."""
         self.result.first.append(first)
         self.result.last.append(last)
         self.result.sent.append(sent)
+        self.result.flop.append(flop)
         if last >= 0:
             self.written |= {v.id: last for v in op.outputs}
 
@@ -132,10 +135,10 @@ class _Lowering:
         return self.streams.setdefault(key, len(self.streams))
 
     def compute(self, op: Op) -> None:
-        seconds = self.tiles.seconds(op)
+        seconds, flop = self.tiles.seconds(op)
         self.result.busy = self.result.busy + seconds.at()
         done = self.program.compute(seconds, self.needs(op), COMPUTE_STREAM)
-        self.note(op, done, done, ())
+        self.note(op, done, done, (), flop)
 
     def communicate(self, op: Op) -> None:
         """Launch on the op's stream, then its rounds, each after the one before."""

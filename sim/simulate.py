@@ -181,6 +181,7 @@ def _timeline(
         sent=sent_bytes(lowered.sent, schedule.mesh.size, extent),
         busy=np.array(np.broadcast_to(lowered.busy, schedule.mesh.size)),
         sent_in_all=np.array(np.broadcast_to(total(chain(*lowered.sent)), schedule.mesh.size), np.int64),
+        flop=tuple(lowered.flop),
         peak=peak_bytes(schedule),
         makespan=spans.makespan,
         extent=extent,

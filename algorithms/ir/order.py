@@ -155,12 +155,15 @@ def lifetimes(schedule: Schedule) -> Iterator[tuple[Step, list[Value], list[Valu
 def live_bytes(schedule: Schedule) -> Iterator[Ints]:
     """Bytes of live values at each line of the fixed order that begins some, one entry a rank (or one for all)."""
     grid = schedule.mesh.grid()
-    now = zero = np.zeros((), dtype=np.int64)
+    now, held = np.zeros((), dtype=np.int64), dict[int, Ints]()
     for (action, _), born, dead in lifetimes(schedule):
         if action != "wait":
-            now = now + sum((_nbytes(v, grid) for v in born), start=zero)
+            for v in born:
+                held[v.id] = _nbytes(v, grid)
+                now = now + held[v.id]
             yield now
-        now = now - sum((_nbytes(v, grid) for v in dead), start=zero)
+        for v in dead:
+            now = now - held.pop(v.id)
 
 
 class Live(NamedTuple):

@@ -30,6 +30,7 @@ class Timeline:
             is true.
         sent: bytes each rank sent in each op, (ops, ranks); or (ops, 2), least and most, where `extent` is true.
         sent_in_all: bytes each rank sent in all ops, (ranks,); empty where `sent` tells it.
+        flop: of each op on all ranks together; empty where not counted.
         busy: seconds each rank's compute stream worked, (ranks,).
         peak: most bytes of live values on each rank, (ranks,).
         link_bytes: bytes carried, by class of link; `hot_links` are the busiest links by share of their capacity.
@@ -49,6 +50,7 @@ class Timeline:
     link_bytes: Mapping[str, int] = field(default_factory=dict)
     hot_links: tuple[Mapping[str, Any], ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
+    flop: tuple[float, ...] = ()
     sent_in_all: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @property
@@ -93,6 +95,7 @@ class Timeline:
                 raise ValueError("it names no such schema")
             for name, kind in (("start", float), ("end", float), ("busy", float), ("sent", int), ("peak", int)):
                 record[name] = np.asarray(record[name], dtype=kind)
+            record["flop"] = tuple(record.get("flop", ()))
             record["sent_in_all"] = np.asarray(record.get("sent_in_all", []), dtype=np.int64)
             return cls(**record | {"ops": tuple(record["ops"]), "hot_links": tuple(record["hot_links"])})
         except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from algorithms import find
 from algorithms.ir import Attention, Mesh
 from algorithms.ir.expr import ScheduleError
+from algorithms.ops import work
 from algorithms.ways import DEFAULT
 from algorithms.ways.transfers import transfers
 from sim.lower import lower
@@ -50,7 +51,9 @@ def test_each_rank_gets_its_own_seconds_and_bytes(case, graph, mask, layout, n, 
     for op in schedule.ops:
         if op.stream is None and op.kind != "load":
             alone = site.machine.seconds(op, schedule.problem, mesh.grid(), mesh.shape)
-            assert (np.broadcast_to(tiles.seconds(op).at(), 8) == mesh.spread(alone)).all()
+            seconds, flop = tiles.seconds(op)
+            assert (np.broadcast_to(seconds.at(), 8) == mesh.spread(alone)).all()
+            assert flop == mesh.spread(work(op, mesh.grid()).flop).sum()
     lowered = lower(schedule, site.machine, DEFAULT)
     for op, sent in zip(schedule.ops, lowered.sent, strict=True):
         moved = list(transfers(op, mesh)) if op.stream is not None else []
