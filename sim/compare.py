@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -13,6 +13,8 @@ from algorithms.ir.laws import check
 from algorithms.ir.mesh import JOB_AXES
 from algorithms.ir.timeline import Timeline
 from sim.bound import Bound, bound
+from sim.detours import NoPathError
+from sim.faults import REROUTE_DELAY, Fault
 from sim.result import Errors, Result, result
 from sim.simulate import Site, simulate
 
@@ -127,6 +129,8 @@ def compare(
     layout: str = "auto",
     ways: Mapping[str, str] | None = None,
     errors: Errors | None = None,
+    faults: Sequence[Fault] = (),
+    reroute_delay: float = REROUTE_DELAY,
     progress: Progress | None = None,
 ) -> Comparison:
     """Simulate every candidate and rank them by time.
@@ -135,6 +139,7 @@ def compare(
         site: the cluster, with as many ranks as the job.
         layout: one layout for all, or auto.
         errors: stated relative errors of the model.
+        faults: what is slow, down, busy or late; what has no path then cannot run.
     """
     todo, refused = candidates(programs, problem, job, layout)
     least = bound(problem, job.mesh({"cp": job.cp}), site)
@@ -143,8 +148,8 @@ def compare(
         if progress is not None:
             progress(number / len(todo), str(candidate))
         try:
-            schedule, timeline = run(candidate, site, ways)
-        except Inapplicable as reason:
+            schedule, timeline = run(candidate, site, ways, faults=faults, reroute_delay=reroute_delay)
+        except (Inapplicable, NoPathError) as reason:
             refused.append(Refusal(candidate.algorithm, candidate.mesh.axes, str(reason)))
             continue
         ranked.append((candidate, result(candidate.algorithm, schedule, timeline, site, least, errors or Errors())))

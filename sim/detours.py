@@ -43,7 +43,7 @@ class Detours:
         """Return the routes while `down` carries nothing."""
         plan = self.frozen.bare
         route, lost = plan.route, np.zeros(len(plan.route), np.bool_)
-        hit = np.flatnonzero(np.isin(plan.route, list(down)).any(1))
+        hit = np.flatnonzero(np.isin(plan.route, list(down)).any(1)) if down else np.zeros(0, np.int64)
         if len(hit) == 0:
             return Routes(route, plan.latency, lost, down)
         table = self._searched(hit, down)
@@ -51,8 +51,8 @@ class Detours:
         lost[hit] = (table[:, 0] == self.network.pad) | (self._passed(table) > self._allowed(hit)) | cut_off
         kept = ~lost[hit]
         width = max(route.shape[1], table.shape[1])
-        route = _widened(route, width, self.network.pad)
-        route[hit[kept]] = _widened(table, width, self.network.pad)[kept]
+        route = widened(route, width, self.network.pad).copy()
+        route[hit[kept]] = widened(table, width, self.network.pad)[kept]
         return Routes(route, self.network.latency[route].sum(axis=1), lost, down)
 
     def _searched(self, hit: Longs, down: frozenset[int]) -> Longs:
@@ -112,6 +112,9 @@ class Detours:
         return None
 
 
-def _widened(route: Ints | Longs, width: int, pad: int) -> Ints:
-    """A copy with `width` hops."""
-    return np.pad(route, ((0, 0), (0, width - route.shape[1])), constant_values=pad).astype(np.int32)
+def widened(route: Ints | Longs, width: int, pad: int) -> Ints:
+    """A table of routes with `width` hops; the same, where it has as many."""
+    more = width - route.shape[1]
+    if more == 0 and route.dtype == np.int32:
+        return np.asarray(route, np.int32)
+    return np.ascontiguousarray(np.pad(route, ((0, 0), (0, more)), constant_values=pad), np.int32)

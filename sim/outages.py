@@ -10,13 +10,13 @@ import numpy as np
 import simpy
 
 from sim.conditions import Conditions
-from sim.detours import Detours, NoPathError, Routes
+from sim.detours import Detours, NoPathError, Routes, widened
 from sim.engine import Engine, Progress, Record, Spans, run
 from sim.fastest import Ahead, run_fastest
 from sim.handicap import slowed
 from sim.program import Frozen
 from sim.stall import StallError
-from sim.state import IDLE, WORKING
+from sim.state import IDLE, WORKING, Plan
 
 
 class Outages:
@@ -43,10 +43,7 @@ class Outages:
             if op is not None:
                 raise self.detours.error(flow, first.down, op)
         frozen = slowed(frozen, np.where(settled, speed, 1.0))
-        bare = frozen.bare._replace(
-            route=first.route, latency=first.latency, weight=(first.route != conditions.network.pad).astype(np.int32)
-        )
-        self.frozen = replace(frozen, bare=bare, capacity=conditions.capacity(0.0))
+        self.frozen = replace(frozen, bare=self._on(first, frozen.bare), capacity=conditions.capacity(0.0))
         self._lost = first
 
     def _all_routes(self) -> dict[float, Routes]:
@@ -60,9 +57,7 @@ class Outages:
         width = max(routes.route.shape[1] for routes in known.values())
         pad = self.conditions.network.pad
         for down, routes in known.items():
-            more = ((0, 0), (0, width - routes.route.shape[1]))
-            wide = np.ascontiguousarray(np.pad(routes.route, more, constant_values=pad), np.int32)
-            known[down] = routes._replace(route=wide)
+            known[down] = routes._replace(route=widened(routes.route, width, pad))
         return {at: known[down] for at, down in sets.items()}
 
     def run(
@@ -132,3 +127,10 @@ class Outages:
             if plan.kind[wait.op] and plan.dst.reshape(-1)[flow] >= 0 and self._lost.lost[flow]:
                 return self.detours.error(flow, self._lost.down, wait.op)
         return stall
+
+    def _on(self, routes: Routes, plan: Plan) -> Plan:
+        """A plan on other routes."""
+        if routes.route is plan.route:
+            return plan
+        weight = (routes.route != self.conditions.network.pad).astype(np.int32)
+        return plan._replace(route=routes.route, latency=routes.latency, weight=weight)

@@ -10,6 +10,7 @@ import click
 
 from algorithms.options import Asked, algorithms_from, problem_options
 from sim.commands import whatif
+from sim.commands.faulty import Faulty, fault_options
 from sim.commands.progress import progress
 from sim.commands.setup import Setup, Wanted, set_up, simulator_options
 from sim.commands.whatif import WhatIf, Wishes, what_if_options
@@ -30,6 +31,7 @@ SCHEMA = "ringloom.simulate/1"
 @cluster_options
 @problem_options
 @simulator_options
+@fault_options
 @what_if_options
 @click.option("--program", is_flag=True, help="Print the schedule too.")
 def command(
@@ -39,6 +41,7 @@ def command(
     gpus: int | None,
     asked: Asked,
     wanted: Wanted,
+    faulty: Faulty,
     wishes: Wishes,
     program: bool,
 ) -> None:
@@ -50,7 +53,7 @@ def command(
     programs = algorithms_from(algorithm)
     if len(programs) != 1:
         raise ValueError(f"simulate takes one algorithm, got {algorithm}; compare ranks several")
-    asked_if = whatif.what_if(wishes)
+    asked_if = whatif.what_if(wishes, faulty)
     setup = set_up(asked, wanted, cluster, nodes, gpus)
     candidate = choose(programs, setup, asked.layout)
 

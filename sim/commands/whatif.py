@@ -1,4 +1,4 @@
-"""The options of `ringloom simulate` that ask what if: faults, and compute times that vary."""
+"""The options of `ringloom simulate` that ask what if: faults, compute times that vary, and the pace of collectives."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from algorithms.options import as_record, parse_count
+from sim.commands import faulty
 
 if TYPE_CHECKING:
     from algorithms.ir import Schedule
@@ -25,11 +26,6 @@ MOST_REPEATS = 1000
 class Wishes:
     """What these options said, as typed; None or () where nothing was said."""
 
-    slow: tuple[str, ...]
-    down: tuple[str, ...]
-    background: tuple[str, ...]
-    late: tuple[str, ...]
-    reroute_delay: str | None
     jitter: float | None
     seed: int | None
     repeats: int | None
@@ -47,16 +43,7 @@ def _size(_: click.Context, __: click.Parameter, text: str | None) -> int | None
         raise click.BadParameter(str(error)) from None
 
 
-def _several(name: str, metavar: str, help_text: str) -> Callable[[Any], Any]:
-    return click.option(name, multiple=True, metavar=metavar, help=help_text + "  [may be repeated]")
-
-
 _OPTIONS = (
-    _several("--slow", "WHAT=FACTOR[@T1..T2]", "gpu:17=0.7, nic:NAME=0.5, link:A-B=0.5@2ms..5ms: share left."),
-    _several("--down", "WHAT[@T1..T2]", "link:A-B (both directions) or nic:NAME carries nothing."),
-    _several("--background", "CLASS=SHARE", "Share of a class of links that others take, as nic=0.3."),
-    _several("--late", "gpu:N=TIME", "A GPU starts late, as gpu:5=2ms."),
-    click.option("--reroute-delay", metavar="TIME", help="From a link's end to new routes.  [default: 10ms]"),
     click.option("--jitter", type=float, metavar="SHARE", help="Relative deviation of compute times, as 0.05."),
     click.option("--seed", type=int, metavar="N", help="Of the jitter.  [default: 1]"),
     click.option("--repeats", type=int, metavar="N", help=f"Runs with jitter.  [default: {REPEATS}]"),
@@ -83,22 +70,13 @@ class WhatIf:
     pacing: Pacing
 
 
-def what_if(wishes: Wishes) -> WhatIf:
+def what_if(wishes: Wishes, broken: faulty.Faulty) -> WhatIf:
     """Read the options.
 
     Raises:
         ValueError: one is written wrongly, or would be ignored.
     """
-    from sim.faults import REROUTE_DELAY, parse_all, parse_seconds
-
-    kinds = ("slow", "down", "background", "late")
-    faults = parse_all((kind, text) for kind in kinds for text in getattr(wishes, kind))
-    delay = REROUTE_DELAY
-    if wishes.reroute_delay is not None:
-        delay = parse_seconds(wishes.reroute_delay, "--reroute-delay")
-        if not wishes.down:
-            raise ValueError("--reroute-delay is for --down: nothing is down here")
-    return WhatIf(faults, delay, _jitters(wishes), _pacing(wishes))
+    return WhatIf(*broken.read(), _jitters(wishes), _pacing(wishes))
 
 
 def _pacing(wishes: Wishes) -> Pacing:
@@ -145,11 +123,7 @@ def _jitters(wishes: Wishes) -> tuple[Jitter | None, ...]:
 
 def assumptions(asked: WhatIf) -> list[str]:
     """What the answer rests on besides."""
-    from sim.faults import REROUTE_ASSUMPTION
-    from topologies.units import format_seconds
-
-    down = any(fault.what == "down" for fault in asked.faults)
-    found = [REROUTE_ASSUMPTION.format(format_seconds(asked.reroute_delay))] if down else []
+    found = faulty.assumptions(asked.faults, asked.reroute_delay)
     if asked.jitters[0] is not None:
         found.append("jitter: each compute op on each rank takes its time by a lognormal factor of mean 1")
     return found
@@ -160,7 +134,7 @@ def describe(asked: WhatIf, times: list[float]) -> dict[str, str]:
     from sim.jitter import Band
     from topologies.units import format_seconds
 
-    found = {"faults": "; ".join(map(str, asked.faults))} if asked.faults else {}
+    found = faulty.describe(asked.faults)
     if pacing := asked.pacing.describe():
         from sim import pacing as paces
 

@@ -8,6 +8,8 @@ import pytest
 
 from algorithms import find
 from algorithms.ir import Attention, Mesh
+from algorithms.ir.job import share_out
+from sim.compare import compare
 from sim.conditions import Conditions
 from sim.detours import NoPathError
 from sim.engine import run
@@ -285,3 +287,17 @@ def test_other_runs_of_a_program_keep_its_routes():
     assert first == second
     assert math.isfinite(first)
     assert np.isfinite(outages.frozen.capacity[:-1]).all()
+
+
+def test_compare_leaves_out_what_has_no_path_and_says_why():
+    # two machines whose GPU 0 has lost its NIC: a mesh that never crosses machines there still runs
+    problem, site = Attention(16, 16, 64, 4096, 4096, batch=2), Site(dgx_h100(2))
+    programs, job = {name: find(name) for name in ("ring", "ulysses")}, share_out(16, "here", dp=2)
+    fault = Fault("down", "nic:node0/nic0")
+
+    inside = compare(programs, problem, job, site, faults=[fault])
+    across = compare(programs, replace(problem, batch=1), share_out(16, "here"), site, faults=[fault])
+
+    assert {found.algorithm for found in inside.results} == {"ring", "ulysses"}
+    assert not across.results
+    assert all("has no path from rank" in one.reason for one in across.inapplicable)
