@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from algorithms import find
 from algorithms.ir import Attention, Mesh
@@ -19,6 +21,7 @@ from sim.network import Network
 from sim.outages import Outages
 from sim.program import Program, freeze
 from sim.simulate import Site, simulate
+from tests.sim.drawn import programs
 from tests.sim.graphs import MiB, cable, gpus, one_send, ring_attention, star, two_level, us
 from topologies.basic import ring, switch
 from topologies.dgx import dgx_a100, dgx_h100
@@ -274,6 +277,43 @@ def test_strict_and_burst_give_the_same_bits_under_faults():
     ]
     ends = [under(program, graph, *faults, burst=burst).end.tobytes() for burst in (True, False)]
     assert ends[0] == ends[1]
+
+
+def two_stars(ranks):
+    """Every GPU has a cable to a near switch and one to a far one."""
+    graph = gpus(ranks, f"two stars({ranks})")
+    for rank in range(ranks):
+        cable(graph, f"gpu{rank}", "near", 50e9, 0.5 * us)
+        cable(graph, f"gpu{rank}", "far", 30e9, 2 * us)
+    graph.nodes["near"]["kind"] = graph.nodes["far"]["kind"] = "switch"
+    return graph
+
+
+@st.composite
+def outages(draw, ranks):
+    """Draw times at which near cables are down, slow, or their GPUs slow."""
+    found = []
+    for _ in range(draw(st.integers(1, 4))):
+        begin = draw(st.integers(0, 300)) * us
+        end = begin + draw(st.integers(1, 300)) * us
+        rank = draw(st.integers(0, ranks - 1))
+        cable_ = f"link:gpu{rank}-near"
+        kinds = [Fault("down", cable_, 0.0, begin, end), Fault("slow", cable_, 0.3, begin, end)]
+        found.append(draw(st.sampled_from([*kinds, Fault("slow", f"gpu:{rank}", 0.7, begin, end)])))
+    return found
+
+
+@given(programs(), st.data(), st.sampled_from([0.0, 7 * us, 50 * us]))
+def test_whatever_goes_down_and_comes_back_every_byte_arrives_and_strict_is_burst(program, data, delay):
+    graph, faults = two_stars(program.ranks), data.draw(outages(program.ranks))
+
+    burst, strict = (under(program, graph, *faults, delay=delay, burst=burst) for burst in (True, False))
+
+    plain = run(freeze(program, Network(graph)))
+    assert burst.end.tobytes() == strict.end.tobytes()
+    assert burst.link_bytes.sum() == pytest.approx(plain.link_bytes.sum(), rel=1e-9)  # each route has two links
+    assert np.isfinite(burst.end).all()
+    assert burst.link_bytes.min() >= -1e-3
 
 
 def test_other_runs_of_a_program_keep_its_routes():
