@@ -158,21 +158,21 @@ def _once(refused: list[Refusal]) -> list[Refusal]:
 
 
 def run(
-    candidate: Candidate,
-    site: Site,
-    ways: Mapping[str, str] | None = None,
-    **how: Any,
+    candidate: Candidate, site: Site, ways: Mapping[str, str] | None = None, **how: Any
 ) -> tuple[Schedule, Timeline]:
-    """Trace and simulate one candidate, in the fastest of the ways that a collective library chooses from.
+    """Trace and simulate one candidate; `how` is what else `simulate` takes."""
+    schedule = candidate.schedule()
+    return schedule, fastest(schedule, site, ways, **how)
+
+
+def fastest(schedule: Schedule, site: Site, ways: Mapping[str, str] | None = None, **how: Any) -> Timeline:
+    """Simulate a schedule in the fastest of the ways that a collective library chooses from.
 
     Args:
-        how: what else `simulate` takes.
+        ways: way by collective, where one was asked for. how: what else `simulate` takes.
     """
-    schedule = candidate.schedule()
-    return schedule, min(
-        (simulate(schedule, site, ways=chosen, **how) for chosen in choices(schedule, ways or {})),
-        key=lambda timeline: timeline.makespan,
-    )
+    timelines = (simulate(schedule, site, ways=chosen, **how) for chosen in choices(schedule, ways or {}))
+    return min(timelines, key=lambda timeline: timeline.makespan)
 
 
 def choices(schedule: Schedule, asked: Mapping[str, str]) -> Iterator[dict[str, str]]:

@@ -93,9 +93,10 @@ def say(text: str) -> None:
 
 def run_all(candidate: Candidate, setup: Setup, asked_if: WhatIf, how: str) -> tuple[Schedule, list[Timeline]]:
     """Simulate a candidate, once or for each repeat."""
-    from sim.compare import run
+    from sim.compare import fastest
 
-    whatif.check_used(asked_if, setup.ways, candidate.schedule())
+    schedule = candidate.schedule()
+    whatif.check_used(asked_if, setup.ways, schedule)
     timelines = []
     with progress("simulating") as report:
         for number, jitter in enumerate(asked_if.jitters):
@@ -103,8 +104,8 @@ def run_all(candidate: Candidate, setup: Setup, asked_if: WhatIf, how: str) -> t
             def note(share: float, seconds: float, number: int = number) -> None:
                 report((number + share) / len(asked_if.jitters), f"{seconds * 1e3:.3g} ms simulated")
 
-            schedule, timeline = run(
-                candidate,
+            timeline = fastest(
+                schedule,
                 setup.site,
                 setup.ways,
                 record=how,
