@@ -59,6 +59,10 @@ def find(name: str) -> dict[str, Program]:
         from algorithms.own import load
 
         return load(path, function)
+    if name.endswith(".py"):
+        from algorithms.own import refuse_bare
+
+        refuse_bare(name)
     known = ALIASES.get(name, name)
     if known not in names():
         raise ValueError(unknown("algorithm", name, names(), also=ALIASES, other="FILE.py:NAME"))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +75,18 @@ def read(path: str | Path) -> Model:
         raise ValueError(f"layer_types must name all {layers} layers: {where} has {said}")
     window = _window(config, where)
     if config.get("kv_lora_rank") is not None:
-        latent = _integer(config, where, "kv_lora_rank")
-        rope = _integer(config, where, "qk_rope_head_dim")
-        return Model(str(path), layers, heads, 1, latent + rope, latent, True, f"{where}, as one latent head", window)
+        return _latent(config, where, Model(str(path), layers, heads, 1, 0, 0, True, where, window))
     head_dim = _head_dim(config, where, heads)
     return Model(str(path), layers, heads, _kv_heads(config, where, heads), head_dim, head_dim, False, where, window)
+
+
+def _latent(config: Mapping[str, Any], where: str, model: Model) -> Model:
+    """Fill in the widths of latent attention: of its one latent head, and of the heads that it expands to."""
+    latent, rope = _integer(config, where, "kv_lora_rank"), _integer(config, where, "qk_rope_head_dim")
+    nope = _integer(config, where, "qk_nope_head_dim", default=0)
+    values = _integer(config, where, "v_head_dim", default=0)
+    expanded = (nope + rope, values) if nope else (0, 0)
+    return replace(model, head_dim=latent + rope, head_dim_v=latent, expanded=expanded)
 
 
 def _load(path: str | Path) -> Mapping[str, Any]:
@@ -88,7 +97,9 @@ def _load(path: str | Path) -> Mapping[str, Any]:
         with open(path, "rb") as file:
             content = file.read(LARGEST_FILE + 1)  # of a device there is no end
     except OSError as error:
-        raise ValueError(f"cannot read model config {path}: {error.strerror or error}") from error
+        named = re.fullmatch(r"[\w.-]+/[\w.-]+", str(path)) and not str(path).endswith(".json")  # as a hub names models
+        hint = "; nothing is downloaded: save its config.json and name the file" if named else ""
+        raise ValueError(f"cannot read model config {path}: {error.strerror or error}{hint}") from error
     if len(content) > LARGEST_FILE:
         raise ValueError(f"{path} is no model config: it has more than {LARGEST_FILE} bytes")
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from algorithms import unknown
 
@@ -13,7 +13,9 @@ class Model:
     """The attention of a model, the same in each of its layers.
 
     Attributes:
-        heads, kv_heads, head_dim, head_dim_v, shared_kv: as in `algorithms.ir.Attention`.
+        heads, kv_heads, head_dim, head_dim_v, shared_kv: as in `algorithms.ir.Attention`; of MLA the latent head.
+        expanded: of MLA the widths of a query/key head and of a value head, once the latent is projected up to them;
+            zeros where its config does not say. None: it is no MLA, or the widths are as typed.
         source: who says so; "recalled" marks numbers from memory.
         window: tokens that a query sees at most, itself included; 0: all.
     """
@@ -27,6 +29,35 @@ class Model:
     shared_kv: bool
     source: str
     window: int = 0
+    expanded: tuple[int, int] | None = None
+
+    def form(self, phase: str) -> Model:
+        """The heads that a phase computes with: MLA expands to all its heads, but decodes with its one latent head.
+
+        Raises:
+            ValueError: the heads that it must expand to are not known.
+        """
+        if self.expanded is None or phase == "decode":
+            return self
+        if not all(self.expanded):
+            fields = "qk_nope_head_dim and v_head_dim"
+            raise ValueError(f"{phase} of latent attention expands it to its heads: {self.name} has no {fields}")
+        wide, values = self.expanded
+        return replace(self, kv_heads=self.heads, head_dim=wide, head_dim_v=values, shared_kv=False)
+
+    def form_text(self, phase: str) -> str:
+        """Which form of MLA a phase computes with; empty of other attention."""
+        if self.expanded is None:
+            return ""
+        return "MLA as one latent head" if phase == "decode" else "MLA expanded to its heads"
+
+    def assumption(self, phase: str) -> list[str]:
+        """What the choice of a form leaves out, as a line."""
+        if self.expanded is None:
+            return []
+        if phase == "decode":
+            return [f"{self.form_text(phase)}, weights absorbed: the projections into and out of it are not in it"]
+        return [f"{self.form_text(phase)}: every head's keys and values move; the up-projection is not in it"]
 
 
 def _public(name: str, layers: int, heads: int, kv_heads: int, source: str) -> Model:
@@ -36,7 +67,10 @@ def _public(name: str, layers: int, heads: int, kv_heads: int, source: str) -> M
 
 _META = "github.com/meta-llama/llama-models models/sku_list.py"
 _QWEN = "config.json of Qwen/{} on the hub, recalled; layers and heads as in its model card"
-_MLA = "arXiv:2412.19437 section 4.2, recalled: kv_lora_rank 512 + qk_rope_head_dim 64, as one shared latent head"
+_MLA = (
+    "config.json of DeepSeek-V3 on the hub, recalled: kv_lora_rank 512, qk_nope_head_dim 128, qk_rope_head_dim 64, "
+    "v_head_dim 128"
+)
 MODELS = {
     model.name: model
     for model in (
@@ -47,7 +81,7 @@ MODELS = {
         _public("qwen2.5-32b", 64, 40, 8, _QWEN.format("Qwen2.5-32B")),
         _public("qwen2.5-72b", 80, 64, 8, _QWEN.format("Qwen2.5-72B")),
         _public("gpt3-175b", 96, 96, 96, "arXiv:2005.14165 Table 2.1, recalled"),
-        Model("deepseek-v3", 61, 128, 1, 576, 512, True, _MLA),
+        Model("deepseek-v3", 61, 128, 1, 512 + 64, 512, True, _MLA, expanded=(128 + 64, 128)),
     )
 }
 

@@ -120,7 +120,12 @@ _OPTIONS = (
     _name("--kv-dtype", "DTYPE", None, "Of keys and values.  [default: as dtype]"),
     _name("--state-dtype", "DTYPE", "float32", "Of partial results, kept and sent."),
     _name("--grad-dtype", "DTYPE", "float32", "Of gradients that are sent."),
-    _name("--layout", "LAYOUT", "auto", "How tokens are dealt to ranks: contiguous, zigzag, striped, or the best."),
+    _name(
+        "--layout",
+        "LAYOUT",
+        "auto",
+        "How tokens are dealt to ranks: contiguous, zigzag, striped, or auto (compare: the best; simulate: the first).",
+    ),
     count_option("--tp", "Ranks that split the heads.", "1"),
     count_option("--cp", "Ranks that split a sequence.  [default: all / (tp * dp)]"),
     count_option("--dp", "Ranks that split the batch.", "1"),
@@ -199,7 +204,7 @@ def problem_from(asked: Asked) -> Attention:
     """
     from algorithms.ir import Attention
 
-    model = model_from(asked)
+    model = model_from(asked).form(asked.phase)
     queries, keys = _lengths(asked)
     if 0 < model.window < keys:
         raise ValueError(f"only full attention can be costed: {model.name} has sliding_window {model.window} < {keys}")

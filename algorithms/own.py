@@ -27,9 +27,27 @@ def load(path: str, function: str) -> dict[str, Program]:
     module = _module(file, path)
     program = getattr(module, function, None)
     if not isinstance(program, Program):
-        have = [name for name, x in vars(module).items() if isinstance(x, Program)]
-        raise ValueError(f"{path} has no @spmd function {function!r}: it has {', '.join(have) or 'none'}")
+        raise ValueError(f"{path} has no @spmd function {function!r}: it has {', '.join(_names(module)) or 'none'}")
     return {program.phase: program}
+
+
+def refuse_bare(path: str) -> None:
+    """Say which functions a file has that was named without one.
+
+    Raises:
+        ValueError: always.
+    """
+    file = Path(path).resolve()
+    if not file.is_file():
+        raise ValueError(f"no file {path!r} to load an algorithm from")
+    have = _names(_module(file, path))
+    shown = f"say {' or '.join(f'{path}:{name}' for name in have)}" if have else "it has no @spmd function"
+    raise ValueError(f"{path} names a file, not an algorithm: {shown}")
+
+
+def _names(module: ModuleType) -> list[str]:
+    """The @spmd functions of a module."""
+    return [name for name, x in vars(module).items() if isinstance(x, Program)]
 
 
 def _module(file: Path, path: str) -> ModuleType:

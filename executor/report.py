@@ -41,6 +41,7 @@ class Report:
     inapplicable: dict[tuple[str, str], None]
     silent: bool = False
     rows: list[Row] = field(default_factory=list)
+    said: set[str] = field(default_factory=set)
 
     def add(self, row: Row) -> None:
         """Take a row in, and print it; before the first, who runs."""
@@ -57,7 +58,14 @@ class Report:
             self._line(_named(row.case), str(row.case.mesh), row.case.layout, row.cases, f"{row.share:.3g}", verdict)
         )
         if not row.exact:
-            self._print(f"    {row.worst}" + f": {row.fault}" * bool(row.fault))
+            self._explain(row)
+
+    def _explain(self, row: Row) -> None:
+        """Say what is wrong, the law first and then the case; a line that has been said is not said again."""
+        for line in (f"    {row.fault}" * bool(row.fault), f"    {'worst' if row.fault else 'wrong'}: {row.worst}"):
+            if line and line not in self.said:
+                self._print(line)
+            self.said.add(line)
 
     def end(self) -> int:
         """Print what is left to say; return the exit status."""

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from algorithms import unknown
 from sim.costs import Costs
-from topologies.links import LINK_KINDS
+from sim.numbers import BYTES, NUMBERS, SHARE, TIME
+from topologies.links import LINK_KINDS, NODE_KINDS
 from topologies.units import ms, ns, us
 
-UNITS = {"us": us, "ms": ms, "ns": ns, "%": 0.01}
+UNITS = {"us": us, "ms": ms, "ns": ns, "s": 1.0, "%": 0.01}  # each before those that its end is
 LEAST_SHARE = 1e-6
-MOST = {"merge_nbytes": 1e6}  # bytes of an element; launches: LONGEST
-LONGEST = 3600.0  # seconds
-SHARES = ("memory_share", "decode_memory_share", "plain_share")
-NUMBERS = tuple(f.name for f in fields(Costs) if f.name not in ("kernel", "link_share"))
+MOST = {TIME: 3600.0, SHARE: 1.0, BYTES: 1e6}  # seconds; bytes of an element
 
 
 def assume(costs: Costs, text: str) -> Costs:
     """Return the assumptions with those that the text names changed.
 
     Args:
-        text: NAME=NUMBER, separated by commas; a name is a field of Costs or a class of link (its share).
-            Numbers are SI, or end in us, ms, ns or %.
+        text: NAME=NUMBER, separated by commas; a name is one of sim.numbers.NUMBERS. A time ends in us, ms, ns or s.
     Raises:
         ValueError: an unknown name, or a number that is no launch, share or count of bytes.
     """
@@ -32,31 +29,41 @@ def assume(costs: Costs, text: str) -> Costs:
         name, equals, number = (x.strip() for x in entry.partition("="))
         if not equals:
             raise ValueError(f"--assume takes NAME=NUMBER, separated by commas: got {entry!r}")
+        if name not in NUMBERS:
+            _refuse(name)
+        value = _number(name, number)
+        changed: dict[str, Any] = {name: value}
         if name in LINK_KINDS:
-            costs = replace(costs, link_share={**costs.link_share, name: _share(name, _number(name, number))})
-        elif name in NUMBERS:
-            value = _number(name, number)
-            changed: dict[str, Any] = {name: _share(name, value) if name in SHARES else value}
-            costs = replace(costs, **changed)
-        else:
-            raise ValueError(unknown("assumption", name, (*NUMBERS, *LINK_KINDS)))
+            changed = {"link_share": {**costs.link_share, name: value}}
+        costs = replace(costs, said=costs.said | {name}, **changed)
     return costs
 
 
+def _refuse(name: str) -> None:
+    """Say whose a name is that is no assumption of the cost model's."""
+    if name.partition(".")[0] in (*LINK_KINDS, *NODE_KINDS) and "." in name:
+        raise ValueError(
+            f"{name} belongs to the topology: write a FILE.py:NAME (docs/adding.md) and give it as --cluster"
+        )
+    raise ValueError(unknown("assumption", name, NUMBERS))
+
+
 def _number(name: str, text: str) -> float:
-    unit = next((u for u in UNITS if text.endswith(u)), "")
+    """Read a number in a unit of its kind."""
+    kind, unit = NUMBERS[name].kind, next((u for u in UNITS if text.endswith(u)), "")
+    digits = text.removesuffix(unit)
     try:
-        value = float(text.removesuffix(unit)) * UNITS.get(unit, 1.0)
+        value = float(digits) * UNITS.get(unit, 1.0)
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
         raise ValueError(f"assumption {name} must be a number of at least 0, got {text!r}")
-    if value > MOST.get(name, LONGEST):
-        raise ValueError(f"assumption {name} must be at most {MOST.get(name, LONGEST):g}, got {text}")
-    return value
-
-
-def _share(name: str, value: float) -> float:
-    if not LEAST_SHARE <= value <= 1:
-        raise ValueError(f"assumption {name} is a share: at least {LEAST_SHARE:g}, at most 1 (100%), got {value:g}")
+    if kind == TIME and unit in ("", "%") and value:
+        raise ValueError(f"{name} is a time: say {digits}us")
+    if kind == SHARE and (unit not in ("", "%") or not LEAST_SHARE <= value <= 1):
+        raise ValueError(f"{name} is a share: at least {LEAST_SHARE:g}, at most 1 (100%), got {text}")
+    if kind == BYTES and unit:
+        raise ValueError(f"{name} is a count of bytes: say {digits}")
+    if value > MOST[kind]:
+        raise ValueError(f"assumption {name} must be at most {MOST[kind]:g}, got {text}")
     return value

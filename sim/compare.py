@@ -57,7 +57,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Results, best first, with their candidates; those that cannot run; and the bound of all."""
+    """Results, best first but what does not fit last, with their candidates; what cannot run; and the bound of all."""
 
     ranked: tuple[tuple[Candidate, Result], ...]
     inapplicable: tuple[Refusal, ...]
@@ -125,7 +125,7 @@ def compare(
     reroute_delay: float = REROUTE_DELAY,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Simulate every candidate and rank them by time.
+    """Simulate every candidate and rank them by time, those that fit the memory first.
 
     Args:
         site: the cluster, with as many ranks as the job.
@@ -145,7 +145,7 @@ def compare(
             refused.append(Refusal(candidate.algorithm, candidate.mesh.axes, str(reason)))
             continue
         ranked.append((candidate, result(candidate.algorithm, schedule, timeline, site, least, errors or Errors())))
-    ranked.sort(key=lambda pair: (pair[1].time_s, pair[0].algorithm))
+    ranked.sort(key=lambda pair: (not pair[1].fits, pair[1].time_s, pair[0].algorithm))
     return Comparison(tuple(_distinct(ranked)), tuple(_once(refused)), least)
 
 

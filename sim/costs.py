@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -15,8 +15,10 @@ from algorithms.ir.schedule import Op
 from algorithms.ops import Work, work
 from sim import kernel_table
 from sim.kernel_table import EIGHT, HALF, Fit
+from sim.numbers import NUMBERS, assumption
 from sim.state import Floats
 from topologies.hardware import GPUS
+from topologies.links import LINK_KINDS
 from topologies.units import us
 
 PEAK_OF = {"float64": "fp64", "float32": "fp32"}  # half and 8-bit types take the tensor cores' rates
@@ -35,8 +37,10 @@ class Costs:
         memory_share: share of the memory bandwidth that copies reach; decode_memory_share: that decode reaches.
         merge_nbytes: bytes a merge op moves per output element: 38 counts the cast, subtract, scale and update passes
             of an eager framework (24 to 38, as its compiler fuses them); about 12 fused.
+        reduce_nbytes: bytes that a reduction inside a collective moves for each that arrives: reads 2, writes 1.
         plain_share: share of the peak reached where no kernel speed is published (float32, float64, other GPUs).
         link_share: share of its data-sheet bandwidth that a class of link reaches.
+        said: names of the numbers that are the user's, not ours.
     """
 
     kernel: str | None = None
@@ -47,28 +51,42 @@ class Costs:
     memory_share: float = 0.87
     decode_memory_share: float = 0.65
     merge_nbytes: float = 38.0
+    reduce_nbytes: float = 3.0
     plain_share: float = 0.5
     link_share: Mapping[str, float] = field(default_factory=lambda: {"nvlink": 0.82, "pcie": 0.87, "nic": 0.97})
+    said: frozenset[str] = frozenset()
 
-    def assumptions(self) -> list[str]:
-        """Name every number with its value and where it comes from."""
-        shares = ", ".join(f"{kind} {share:.0%}" for kind, share in self.link_share.items())
+    def value(self, name: str) -> float:
+        """A number by the name that `--assume` takes: of a field, or of a class of link its share."""
+        return float(self.link_share.get(name, 1.0) if name in LINK_KINDS else getattr(self, name))
+
+    def values(self) -> dict[str, float]:
+        """Every number by its name."""
+        return {name: self.value(name) for name in NUMBERS}
+
+    def assumptions(self, touched: Collection[str] = NUMBERS) -> list[str]:
+        """Name the numbers that touch a result, and those that were said, with where they come from."""
+        default = Costs()
+        shown = [
+            name
+            for name in NUMBERS
+            if name in self.said or (name in touched and not (name in LINK_KINDS and self.value(name) == 1))
+        ]
         return [
-            f"launches: attention {self.attend_launch / us:g} us, decode {self.decode_launch / us:g} us, other kernels "
-            f"{self.glue_launch / us:g} us, communication {self.comm_launch / us:g} us (kernels queued in a stream)",
-            f"memory bandwidth reached: copies {self.memory_share:.0%} (measured 2900 of 3350 GB/s on H100), "
-            f"decode attention {self.decode_memory_share:.0%}",
-            f"a merge op moves {self.merge_nbytes:g} bytes per element (eager passes, 24 to 38, chosen beside the ring "
-            "measured on 8 x H800; a fused kernel about 12)",
-            "a reduction inside a collective moves 3 bytes for each that arrives (a fused kernel)",
-            f"attention without a published kernel speed reaches {self.plain_share:.0%} of the peak",
-            f"link bandwidth reached: {shares}; others 100% (the collective library's own model; "
-            "NICs measured 48.5 of 50 GB/s)",
+            *(assumption(name, self.value(name), default.value(name), name in self.said) for name in shown),
             "communication does not slow the kernels it overlaps",
         ]
 
 
 IDEAL = Costs(memory_share=1.0, decode_memory_share=1.0, merge_nbytes=0.0)
+
+
+class Parts(NamedTuple):
+    """Seconds of a compute op on each rank: its launch, and the longer of the other two."""
+
+    launch: Floats
+    arithmetic: Floats
+    memory: Floats
 
 
 class Machine:
@@ -95,19 +113,24 @@ class Machine:
 
     def seconds(self, op: Op, problem: Attention, coords: Coords, shape: tuple[int, ...]) -> Floats:
         """Seconds of a compute op on each rank, broadcastable to the mesh's shape."""
+        launch, arithmetic, memory = self.parts(op, problem, coords, shape)
+        return np.asarray(launch + np.maximum(arithmetic, memory))
+
+    def parts(self, op: Op, problem: Attention, coords: Coords, shape: tuple[int, ...]) -> Parts:
+        """The parts of these seconds: the launch, then the longer of the arithmetic and the memory's."""
         counted = work(op, coords)
         if op.kind in ("attend", "attend_backward"):
             return self._attention(op, problem, counted, shape)
         if op.kind == "load":
-            return np.zeros(())
+            return Parts(*[np.zeros(())] * 3)
         nbytes = counted.nbytes
         if op.kind == "merge":
             out = op.outputs[0].type
             nbytes = np.maximum(nbytes, self.costs.merge_nbytes * out.rows.at(coords) * out.row_elements)
         rate = self._on(shape, self.memory_bandwidth) * self.costs.memory_share
-        return self._on(shape, self.real) * self.costs.glue_launch + nbytes / rate
+        return Parts(self._on(shape, self.real) * self.costs.glue_launch, np.zeros(()), np.asarray(nbytes / rate))
 
-    def _attention(self, op: Op, problem: Attention, counted: Work, shape: tuple[int, ...]) -> Floats:
+    def _attention(self, op: Op, problem: Attention, counted: Work, shape: tuple[int, ...]) -> Parts:
         passes = "fwd" if op.kind == "attend" else "bwd"
         peak, best, start, edge = (self._on(shape, x) for x in self._fit(op.inputs[0].type, passes))
         keys = counted.pairs / np.maximum(counted.rows, 1)
@@ -117,8 +140,8 @@ class Machine:
         share = self.costs.decode_memory_share if decode else self.costs.memory_share
         memory = counted.nbytes / (self._on(shape, self.memory_bandwidth) * share)
         launch = self.costs.decode_launch if decode else self.costs.attend_launch
-        seconds = self._on(shape, self.real) * launch + np.maximum(arithmetic, memory)
-        return np.asarray(np.where(counted.pairs > 0, seconds, 0.0))  # an empty tile is never launched
+        parts = self._on(shape, self.real) * launch, arithmetic, memory
+        return Parts(*(np.asarray(np.where(counted.pairs > 0, x, 0.0)) for x in parts))  # an empty tile never runs
 
     def _fit(self, q: Any, passes: str) -> tuple[Floats, Floats, Floats, Floats]:
         """Peak, best share, start and edge tokens of each rank's GPU for this query type."""
@@ -138,16 +161,18 @@ class Machine:
         return _shared([peak(name, dtype) or float(rates[k]) for k, name in enumerate(self.names)])
 
     def reduce_seconds(self, nbytes: Any) -> Floats:
-        """Seconds to reduce arriving blocks into one's own, inside the communication kernel: read 2, write 1."""
-        return np.asarray(3 * nbytes / (self.memory_bandwidth * self.costs.memory_share))
+        """Seconds to reduce arriving blocks into one's own, inside the communication kernel."""
+        return np.asarray(self.costs.reduce_nbytes * nbytes / (self.memory_bandwidth * self.costs.memory_share))
 
-    def assumptions(self, problem: Attention) -> list[str]:
-        """Name what the times of a problem on these GPUs rest on: the kernel that runs, and every number."""
+    def assumptions(self, problem: Attention, touched: Collection[str] = NUMBERS) -> list[str]:
+        """Name what the times of a problem on these GPUs rest on: the kernel that runs, and the numbers."""
         if not any(self.names):
             return ["an idealised cluster: ops take FLOP / flop_rate or bytes / memory bandwidth, nothing is launched"]
         passes = ("fwd", "bwd") if problem.phase == "train" else ("fwd",)
-        kernels = [_kernel_line(gpu, p, problem, self.costs) for gpu in sorted(set(self.names)) for p in passes]
-        return [*kernels, *self.costs.assumptions()]
+        each = [(gpu, p) for gpu in sorted(set(self.names)) for p in passes]
+        kernels = [_kernel_line(gpu, p, problem, self.costs) for gpu, p in each]
+        plain = any(_fit(gpu, problem.head_dim, p, problem.dtype, self.costs) is None for gpu, p in each)
+        return [*kernels, *self.costs.assumptions([x for x in touched if plain or x != "plain_share"])]
 
     def best_flop_rate(self, problem: Attention, passes: str) -> Floats:
         """FLOP/s that the kernel reaches on long full tiles, per rank."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING
 
@@ -13,13 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from sim.compare import Refusal
-from sim.result import Result
+from sim.result import Result, tied
 from topologies.units import format_bytes, format_flop_rate, format_seconds
 
 if TYPE_CHECKING:
     from sim.bound import Bound
 
 PLAIN_WIDTH = 120  # columns, where there is no terminal
+SAME = 1e-3  # relative: times that are one
 WIDE = 116  # columns that the whole ranking needs
 RULE = "\u2500"  # of which a table's line is made
 Cell = str | Text
@@ -49,14 +51,14 @@ def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Cell]]) ->
     """Return a table.
 
     Args:
-        columns: heading and alignment: "left" or "right"; left ones fold when room is short.
+        columns: heading and alignment: "left", "right" or "whole"; left ones fold when room is short.
     """
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for heading, align in columns:
         made.add_column(
             heading,
             justify="right" if align == "right" else "left",
-            no_wrap=align == "right",
+            no_wrap=align != "left",
             overflow="fold",
         )
     for row in rows:
@@ -88,8 +90,8 @@ def mesh_text(mesh: Mapping[str, int]) -> str:
 RANKING = (
     ("", "right"),
     ("algorithm", "left"),
-    ("mesh", "left"),
-    ("layout", "left"),
+    ("mesh", "whole"),
+    ("layout", "whole"),
     ("time", "right"),
     ("+-", "right"),
     ("exposed", "right"),
@@ -100,6 +102,9 @@ RANKING = (
     ("busiest", "left"),
     ("tried", "right"),
 )
+DISPENSABLE = ("MFU", "sent", "exposed", "bound", "peak", "layout")  # columns, the first to go first
+BETWEEN = 2  # blanks between two columns
+LONG_NAME = 13 + BETWEEN  # characters of an algorithm that are not folded
 
 
 def ranking(results: Sequence[Result], tried: Mapping[str, int], width: int = PLAIN_WIDTH) -> Table:
@@ -109,26 +114,54 @@ def ranking(results: Sequence[Result], tried: Mapping[str, int], width: int = PL
         tried: how many meshes and layouts of each algorithm were tried; a column of its own unless empty.
         width: columns there are; where they are few, some of the table's are left out.
     """
-    left_out = {"+-", "busiest", "tried"} if width < WIDE else set[str]() if tried else {"tried"}
+    left_out = set() if tried else {"tried"}
+    if width < WIDE:
+        left_out |= {"+-", "busiest", "tried"}
     rows = [
-        [*_row(f"{place}{'=' if _tie(found, results) else ' '}", found), str(tried.get(found.algorithm, ""))]
+        [*_row(f"{place}{'=' if tied(found, results) else ' '}", found), str(tried.get(found.algorithm, ""))]
         for place, found in enumerate(results, 1)
     ]
-    kept = [number for number, (heading, _) in enumerate(RANKING) if heading not in left_out]
+    kept = _kept(rows, left_out, width)
     return table([RANKING[k] for k in kept], ([row[k] for k in kept] for row in rows))
 
 
-def _tie(found: Result, results: Sequence[Result]) -> bool:
-    """Whether a result cannot be told from the best, and there is another."""
-    return found.ties(results[0]) and any(other.ties(results[0]) for other in results[1:])
+def _kept(rows: Sequence[Sequence[Cell]], left_out: set[str], width: int) -> list[int]:
+    """The columns that have room, beside those left out: less and less, so that no mesh is broken."""
+    room = {
+        number: max([len(heading), *(len(row[number]) for row in rows)]) + BETWEEN
+        for number, (heading, _) in enumerate(RANKING)
+        if heading not in left_out
+    }
+    room[1] = min(room[1], LONG_NAME)  # an algorithm of one's own may fold
+    for dispensable in DISPENSABLE:
+        if sum(room.values()) > width + BETWEEN:
+            room = {number: size for number, size in room.items() if RANKING[number][0] != dispensable}
+    return list(room)
 
 
 def tie_text(results: Sequence[Result]) -> str:
     """What the marks mean; empty if nothing is marked."""
-    marked = [_tie(found, results) for found in results]
+    marked = [tied(found, results) for found in results]
     ties = sum(marked)
     which = f"the first {ties}" if all(marked[:ties]) else f"the {ties} marked"
     return f"= {which} cannot be told apart: their times overlap within the stated error" if ties else ""
+
+
+LEGEND = (
+    "sent (mean) and peak (most) are bytes of a rank, of attention only; a mesh has its slowest axis first;\n"
+    "bound: time as a multiple of the bound; busiest: what is busy most of the time: a class of link, or the GPUs\n"
+    "with arithmetic (compute), their memory or launches; waiting where nothing is"
+)
+UNFIT = "! more than the memory of a GPU, weights not counted: it cannot run as it is, and stands last"
+
+
+def nothing_fits(results: Sequence[Result]) -> str:
+    """Say that no result fits the memory, and which needs least; empty where one does."""
+    if any(found.fits for found in results):
+        return ""
+    least = min(results, key=lambda found: found.peak_bytes.max)
+    needs, has = format_bytes(least.peak_bytes.max), format_bytes(least.memory_bytes or 0)
+    return f"nothing fits the memory of a GPU: {least.algorithm} needs least, {needs} of {has}, weights not counted"
 
 
 def _row(place: str, found: Result) -> list[Cell]:
@@ -149,6 +182,22 @@ def _row(place: str, found: Result) -> list[Cell]:
     ]
 
 
+def idle_axes(results: Sequence[Result]) -> list[str]:
+    """Say of a mesh with an axis of one rank which simpler algorithm it amounts to, where that takes the same time."""
+    said = []
+    for found in results:
+        idle = [axis for axis, size in found.mesh.items() if size == 1]
+        same = [
+            other.algorithm
+            for other in results
+            if len(other.mesh) < len(found.mesh) and math.isclose(other.time_s, found.time_s, rel_tol=SAME)
+        ]
+        if idle and same:
+            with_idle = ", ".join(f"{axis}=1" for axis in idle)
+            said.append(f"{found.algorithm} with {with_idle} is {same[0]}, in time: an axis of one rank does nothing")
+    return list(dict.fromkeys(said))
+
+
 def best_of_each(results: Sequence[Result]) -> tuple[list[Result], dict[str, int]]:
     """The best result of each algorithm, and how many it had."""
     best: dict[str, Result] = {}
@@ -159,10 +208,15 @@ def best_of_each(results: Sequence[Result]) -> tuple[list[Result], dict[str, int
     return list(best.values()), tried
 
 
-def bound_text(least: Bound) -> str:
-    """The bound and its limits."""
+def bound_text(least: Bound, form: str = "") -> str:
+    """The bound and its limits.
+
+    Args:
+        form: the form of the attention that it is the bound of, where there are others.
+    """
     limits = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in least.limits.items())
-    return f"{format_seconds(least.seconds)}, by {least.what} ({limits}): no exact schedule is faster"
+    schedule = f"exact schedule of {form}" if form else "exact schedule"
+    return f"{format_seconds(least.seconds)}, by {least.what} ({limits}): no {schedule} is faster"
 
 
 def refusals(out: Console, refused: Iterable[Refusal]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -12,7 +12,9 @@ import numpy.typing as npt
 
 from algorithms.ir.schedule import Schedule
 from algorithms.ir.timeline import Timeline
+from sim.binding import binding
 from sim.bound import Bound, flop
+from sim.numbers import rests_on
 from sim.simulate import Site
 
 MOSTLY = 0.5  # share of the time for which something must be busy to be called the bottleneck
@@ -62,7 +64,9 @@ class Result:
         memory_bytes: of the smallest GPU; None where the cluster does not say. fits: whether the peak is within.
         link_bytes: carried by each class of link, all ranks together.
         flop_rate: FLOP/s of each GPU, visible pairs only; mfu: as a share of the data-sheet peak.
-        bottleneck: what is busy most of the time: compute, a class of link, or waiting where none is.
+        bottleneck: what is busy most of the time: a class of link, the GPUs, by what most of their time goes to
+            (compute, memory or launches), or waiting where none is.
+        rests_on: names of the assumptions, as `--assume` takes them, that touch it.
     """
 
     algorithm: str
@@ -84,10 +88,11 @@ class Result:
     mfu: float
     bound_s: float
     bottleneck: str
+    rests_on: tuple[str, ...]
 
     def ties(self, best: Result) -> bool:
-        """Whether the two cannot be told apart within the model's stated error."""
-        return self.time_low_s <= best.time_high_s
+        """Whether the two cannot be told apart within the model's stated error, and both fit the memory."""
+        return self.fits and best.fits and self.time_low_s <= best.time_high_s
 
     def times(self, layers: int) -> Result:
         """The same for a whole model: layer after layer, nothing overlapping; memory stays that of one."""
@@ -131,8 +136,14 @@ def result(algorithm: str, schedule: Schedule, timeline: Timeline, site: Site, l
         flop_rate=rate,
         mfu=rate / peak,
         bound_s=least.seconds,
-        bottleneck=bottleneck(timeline),
+        bottleneck=bottleneck(schedule, timeline, site),
+        rests_on=rests_on(schedule, [kind for kind, nbytes in timeline.link_bytes.items() if nbytes]),
     )
+
+
+def tied(found: Result, results: Sequence[Result]) -> bool:
+    """Whether a result cannot be told from the best, and there is another."""
+    return found.ties(results[0]) and any(other.ties(results[0]) for other in results[1:])
 
 
 def smallest_memory(site: Site, ranks: int) -> float | None:
@@ -141,11 +152,13 @@ def smallest_memory(site: Site, ranks: int) -> float | None:
     return None if None in sizes else float(min(sizes))
 
 
-def bottleneck(timeline: Timeline) -> str:
-    """What is busy most of the time: compute, a class of link, or waiting where nothing is."""
+def bottleneck(schedule: Schedule, timeline: Timeline, site: Site) -> str:
+    """What is busy most of the time: compute, memory or launches of the GPUs, a class of link, or waiting."""
     seconds = timeline.makespan
     busy = {"compute": timeline.compute / seconds} if seconds > 0 else {}
     for link in timeline.hot_links:
         busy[link["kind"]] = max(busy.get(link["kind"], 0.0), link["utilisation"])
     busiest = max(busy, key=lambda name: busy[name], default="waiting")
-    return busiest if busy.get(busiest, 0.0) >= MOSTLY else "waiting"
+    if busy.get(busiest, 0.0) < MOSTLY:
+        return "waiting"
+    return binding(schedule, site.machine) if busiest == "compute" else busiest

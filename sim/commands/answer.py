@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from sim.commands import version
@@ -19,7 +20,7 @@ def scaled(setup: Setup, found: Result) -> Result:
     return found.times(setup.layers) if setup.per == "model" else found
 
 
-def head(setup: Setup) -> dict[str, Any]:
+def head(setup: Setup, results: Iterable[Result]) -> dict[str, Any]:
     """The fields with which every JSON answer begins."""
     graph, model = setup.site.graph, setup.model
     return {
@@ -33,16 +34,19 @@ def head(setup: Setup) -> dict[str, Any]:
         },
         "problem": {
             **setup.problem.describe(),
+            "layout": setup.layout,
             "cached": setup.problem.cached,
             "model": model.name or None,
             "layers": model.layers,
             "model_source": model.source,
+            "form": model.form_text(setup.problem.phase) or None,
             "tp": setup.job.tp,
             "cp": setup.job.cp,
             "dp": setup.job.dp,
         },
         "placement": {"name": setup.placement, "gpus": setup.site.network.gpus},
-        "assumptions": setup.assumptions,
+        "assumptions": setup.assumptions(results),
+        "costs": setup.costs,
     }
 
 
@@ -55,12 +59,14 @@ def describe(setup: Setup) -> dict[str, str]:
     peak = format_flop_rate(float(machine.peaks(p.dtype).max()))
     gpus = ", ".join(name for name in sorted(set(machine.names)) if name) or "GPU"
     shared = ", V is part of K" if p.shared_kv else ""
+    form = setup.model.form_text(p.phase)
     tokens = f"queries {p.query_len:,}, keys {p.key_len:,}" + (f" ({p.cached:,} cached)" if p.cached else "")
     facts = {
         "cluster": f"{setup.site.name}: {job.size} x {gpus}, {peak} each in {p.dtype}",
         "model": f"{setup.model.name}, {setup.model.layers} layers ({setup.model.source})",
         "problem": f"{p.phase}, {tokens}, batch {p.batch}, mask {p.mask}",
-        "heads": f"{p.heads} query, {p.kv_heads} key/value, {p.head_dim} wide (values {p.head_dim_v}{shared})",
+        "heads": f"{p.heads} query, {p.kv_heads} key/value, {p.head_dim} wide (values {p.head_dim_v}{shared})"
+        + (f", {form}" if form else ""),
         "types": f"{p.dtype}, keys and values {p.kv_dtype}, partial results {p.state_dtype}"
         + (f", gradients {p.grad_dtype}" if p.phase == "train" else ""),
         "job": f"tp={job.tp} cp={job.cp} dp={job.dp}: {job.size} ranks, "

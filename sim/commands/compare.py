@@ -35,7 +35,12 @@ class Broken(NamedTuple):
 @algorithms_option
 @simulator_options
 @fault_options
-@click.option("--all", "every", is_flag=True, help="Show every mesh and layout, not the best of each algorithm.")
+@click.option(
+    "--all",
+    "every",
+    is_flag=True,
+    help="Show every mesh and layout in the table, not the best of each algorithm; --json has them all.",
+)
 def command(
     cluster: str,
     nodes: int | None,
@@ -101,12 +106,13 @@ def _reasons(found: Comparison) -> str:
 def record(setup: Setup, found: Comparison) -> dict[str, Any]:
     """The answer as `--json` gives it."""
     from sim.commands.answer import head, scaled
+    from sim.result import tied
 
     return {
         "schema": SCHEMA,
-        **head(setup),
+        **head(setup, found.results),
         "bound": found.bound.times(setup.layers)._asdict(),
-        "results": [scaled(setup, one).record() for one in found.results],
+        "results": [scaled(setup, one).record() | {"tie": tied(one, found.results)} for one in found.results],
         "inapplicable": [one._asdict() for one in found.inapplicable],
     }
 
@@ -119,22 +125,24 @@ def show(setup: Setup, found: Comparison, every: bool, broken: Broken) -> None:
     results = [scaled(setup, one) for one in found.results]
     best, tried = report.best_of_each(results)
     with report.printing(sys.stdout) as out:
-        least = report.bound_text(found.bound.times(setup.layers))
+        least = report.bound_text(found.bound.times(setup.layers), setup.model.form_text(setup.problem.phase))
         report.facts(out, describe(setup) | faults_text(broken.faults) | {"bound": least})
         out.print()
-        out.print(report.ranking(results if every else best, {} if every else tried, out.width))
-        if ties := report.tie_text(results if every else best):
+        shown = results if every else best
+        if unfit := report.nothing_fits(results):
+            out.print(f"{unfit}\n")
+        out.print(report.ranking(shown, {} if every else tried, out.width))
+        if ties := report.tie_text(shown):
             out.print(ties)
-        out.print(
-            "sent (mean) and peak (most) are bytes of a rank, of attention only; a mesh has its slowest axis first;"
-        )
-        out.print("bound: time as a multiple of the bound; busiest: what is busy most of the time")
-        if not all(one.fits for one in (results if every else best)):
-            out.print("! more than the memory of the GPU: it cannot run as it is")
+        out.print(report.LEGEND)
+        for line in report.idle_axes(shown):
+            out.print(line)
+        if not all(one.fits for one in shown):
+            out.print(report.UNFIT)
         if found.inapplicable:
             out.print("\ncannot run here:")
             report.refusals(out, found.inapplicable)
-        report.assumptions(out, [*setup.assumptions, *assumptions(*broken)])
+        report.assumptions(out, [*setup.assumptions(found.results), *assumptions(*broken)])
 
 
 def _write_best(setup: Setup, found: Comparison, wanted: Wanted, broken: Broken) -> None:

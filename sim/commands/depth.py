@@ -26,20 +26,20 @@ def effective(found: Result) -> dict[str, str]:
     }
 
 
-def times(found: Result, least: Bound) -> dict[str, str]:
-    """The times and what they amount to."""
+def times(found: Result, least: Bound, form: str = "") -> dict[str, str]:
+    """The times and what they amount to; form is the attention's where it has others."""
     low, high = format_seconds(found.time_low_s), format_seconds(found.time_high_s)
     return {
         "time": f"{format_seconds(found.time_s)}, between {low} and {high} within the stated error",
         "compute": f"{format_seconds(found.compute_s)} on the rank that has most",
         "exposed": f"{format_seconds(found.exposed_communication_s)} waiting for communication or for others",
         "speed": report.rate_text(found),
-        "bound": report.bound_text(least),
+        "bound": report.bound_text(least, form),
         "distance": f"{found.time_s / found.bound_s:.2f} times the bound" if found.bound_s else "no bound",
         "bottleneck": found.bottleneck,
         "memory": f"peak {format_bytes(found.peak_bytes.max)}"
         + ("" if found.memory_bytes is None else f" of {format_bytes(found.memory_bytes)}")
-        + ("" if found.fits else ": it does not fit"),
+        + ("" if found.fits else ": it does not fit, weights not counted"),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from algorithms.ir import Attention
     from algorithms.ir.job import Job
     from algorithms.models import Model
-    from sim.result import Errors
+    from sim.result import Errors, Result
     from sim.simulate import Site
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -43,7 +43,7 @@ _OPTIONS = (
         "--assume",
         default="",
         metavar="NAME=NUMBER,...",
-        help="Change assumptions, such as merge_nbytes=12,nvlink=0.9.",
+        help="Change assumptions, by the names printed before them: merge_nbytes=12,comm_launch=8us,nvlink=0.9.",
     ),
     click.option("--compute-error", type=float, default=0.10, show_default=True, help="Stated error of compute time."),
     click.option(
@@ -90,18 +90,31 @@ class Setup:
     errors: Errors
     per: str
     placement: str
+    layout: str
+
+    @property
+    def costs(self) -> dict[str, float]:
+        """The numbers of the cost model by name, in SI units; of an idealised cluster none."""
+        return self.site.machine.costs.values() if any(self.site.machine.names) else {}
 
     @property
     def layers(self) -> int:
         """Layers that the answer is about."""
         return self.model.layers if self.per == "model" else 1
 
-    @property
-    def assumptions(self) -> list[str]:
-        """Every number that no source is cited for, of the graph and of the cost model."""
+    def assumptions(self, results: Iterable[Result]) -> list[str]:
+        """The numbers that no source is cited for and some result rests on, of the graph and of the cost model."""
+        from topologies.links import LINK_KINDS
+
+        touched = {name for one in results for name in one.rests_on}
+        unused = {kind for kind in LINK_KINDS if kind not in touched}
+        about = {
+            text: text.partition(":")[0].partition(".")[0] for text in self.site.graph.graph.get("assumptions", ())
+        }
         return [
-            *self.site.graph.graph.get("assumptions", ()),
-            *self.site.machine.assumptions(self.problem),
+            *(text for text, what in about.items() if what not in unused),
+            *self.model.assumption(self.problem.phase),
+            *self.site.machine.assumptions(self.problem, touched),
             self.errors.assumption(),
         ]
 
@@ -139,7 +152,7 @@ def set_up(asked: Asked, wanted: Wanted, cluster: str, nodes: int | None, gpus: 
     for option, value in (("--kernel", wanted.kernel), ("--assume", wanted.assume.strip())):
         if value and not any(site.machine.names):
             raise ValueError(f"{option} {value} changes nothing: {site.name} is idealised, its GPUs have no model name")
-    return Setup(model, problem, job, site, ways, errors, wanted.per, wanted.placement)
+    return Setup(model, problem, job, site, ways, errors, wanted.per, wanted.placement, asked.layout)
 
 
 def _check_files(wanted: Wanted) -> None:

@@ -146,9 +146,9 @@ def record(setup: Setup, found: Result, schedule: Schedule, timeline: Timeline, 
     peak = {"rank": rank, "op": str(op.kind), "op_id": op.id, "live": [one._asdict() for one in held]}
     return {
         "schema": SCHEMA,
-        **head(setup),
+        **head(setup, [found]),
         "bound": least.times(setup.layers)._asdict(),
-        "results": [scaled(setup, found).record()],
+        "results": [scaled(setup, found).record() | {"tie": False}],
         "inapplicable": [],
         "ops": [one._asdict() for one in by_kind(schedule, timeline)],
         "hot_links": [dict(link) for link in timeline.hot_links],
@@ -169,7 +169,7 @@ def show(shown: Shown, found: Result, schedule: Schedule, timeline: Timeline, le
         report.facts(out, describe(setup) | effective(found))
         out.print()
         more = whatif.describe(asked_if, [time * setup.layers for time in repeats])
-        report.facts(out, more | times(one, least.times(setup.layers)))
+        report.facts(out, more | times(one, least.times(setup.layers), setup.model.form_text(setup.problem.phase)))
         out.print()
         out.print(kinds(schedule, timeline))
         for part in (links(timeline), path(timeline), memory(schedule, timeline)):
@@ -177,4 +177,4 @@ def show(shown: Shown, found: Result, schedule: Schedule, timeline: Timeline, le
             out.print(part)
         if program:
             out.print(f"\n{schedule}", soft_wrap=True)
-        report.assumptions(out, [*setup.assumptions, *whatif.assumptions(asked_if)])
+        report.assumptions(out, [*setup.assumptions([found]), *whatif.assumptions(asked_if)])

@@ -25,7 +25,7 @@ def list_command(as_json: bool) -> None:
     """List the topologies by name, each with what it returns."""
     from topologies import find, names
 
-    about = {name: (find(name).__doc__ or "").partition("\n")[0] for name in names()}
+    about = {name: _about(find(name).__doc__ or "") for name in names()}
     if as_json:
         json.dump({"schema": "ringloom.topologies/1", "topologies": about}, sys.stdout, indent=1)
         sys.stdout.write("\n")
@@ -33,6 +33,12 @@ def list_command(as_json: bool) -> None:
     width = max(map(len, about))
     for name, text in about.items():
         click.echo(f"{name:<{width}}  {text}")
+
+
+def _about(doc: str) -> str:
+    """What a topology is: the first line of its docstring, without its leading verb."""
+    line = doc.partition("\n")[0].removeprefix("Return ")
+    return line[:1].upper() + line[1:]
 
 
 @command.command("show")

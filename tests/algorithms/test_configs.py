@@ -67,14 +67,29 @@ def test_multi_query_models_say_it_in_their_own_words(tmp_path, fields, kv_heads
     assert read(config(tmp_path, **fields)).kv_heads == kv_heads
 
 
-def test_latent_attention_is_one_shared_head_of_rank_and_rope(tmp_path):
+def test_latent_attention_is_one_shared_head_of_rank_and_rope_or_all_its_heads(tmp_path):
     fields = {"num_attention_heads": 128, "num_hidden_layers": 61, "num_key_value_heads": 128, "hidden_size": 7168}
 
-    model = read(config(tmp_path, **fields, kv_lora_rank=512, qk_rope_head_dim=64, v_head_dim=128))
-
-    assert (model.kv_heads, model.head_dim, model.head_dim_v, model.shared_kv) == (1, 576, 512, True)
+    latent = {"kv_lora_rank": 512, "qk_rope_head_dim": 64, "v_head_dim": 128}
     known = models.MODELS["deepseek-v3"]
-    assert (known.kv_heads, known.head_dim, known.head_dim_v, known.shared_kv) == (1, 576, 512, True)
+    for model in (read(config(tmp_path, **fields, **latent, qk_nope_head_dim=128)), known):
+        one, all_heads = model.form("decode"), model.form("prefill")
+        assert (one.kv_heads, one.head_dim, one.head_dim_v, one.shared_kv) == (1, 576, 512, True)
+        assert (all_heads.kv_heads, all_heads.head_dim, all_heads.head_dim_v) == (128, 192, 128)
+        assert not all_heads.shared_kv
+        assert model.form("train") == all_heads
+
+
+@pytest.mark.parametrize("missing", ["qk_nope_head_dim", "v_head_dim"])
+def test_latent_attention_of_unknown_heads_can_be_decoded_only(tmp_path, missing):
+    fields = {"num_attention_heads": 16, "num_hidden_layers": 2, "kv_lora_rank": 512, "qk_rope_head_dim": 64}
+    fields |= {"qk_nope_head_dim": 128, "v_head_dim": 128, missing: None}
+
+    model = read(config(tmp_path, **fields))
+
+    assert model.form("decode").head_dim == 576
+    with pytest.raises(ValueError, match=r"prefill of latent attention .* has no qk_nope_head_dim and v_head_dim"):
+        model.form("prefill")
 
 
 @pytest.mark.parametrize(

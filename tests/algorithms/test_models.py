@@ -13,6 +13,11 @@ def test_a_folder_and_a_missing_file_are_refused(tmp_path):
         find(str(tmp_path / "config.json"))
 
 
+def test_a_name_of_the_hub_is_not_downloaded_and_that_is_said():
+    with pytest.raises(ValueError, match=r"nothing is downloaded: save its config.json and name the file"):
+        find("mistralai/Mistral-7B-v0.3")
+
+
 def test_a_name_too_long_for_a_file_is_an_unknown_model():
     with pytest.raises(ValueError, match=r"no model 'mmm.*': expected one of"):
         find("m" * 5000)

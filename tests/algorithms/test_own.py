@@ -57,6 +57,16 @@ def test_somebody_elses_file_needs_no_edit_of_ours(file):
     assert schedule.name == "mine"
 
 
+def test_a_file_without_a_name_says_which_it_has(file, tmp_path):
+    with pytest.raises(ValueError, match=re.escape(f"names a file, not an algorithm: say {file}:mine")):
+        algorithms.find(str(file))
+    (tmp_path / "none.py").write_text("x = 1\n")
+    with pytest.raises(ValueError, match="it has no @spmd function"):
+        algorithms.find(str(tmp_path / "none.py"))
+    with pytest.raises(ValueError, match=r"no file '.*absent.py' to load an algorithm from"):
+        algorithms.find(str(tmp_path / "absent.py"))
+
+
 def test_a_file_is_loaded_once(file, monkeypatch):
     monkeypatch.chdir(file.parent)
 

@@ -1,9 +1,13 @@
 """Assumptions can be changed by name, and a wrong one is refused in one line."""
 
+from dataclasses import fields
+
 import pytest
 
-from sim.assume import NUMBERS, assume
+from sim.assume import assume
 from sim.costs import Costs
+from sim.numbers import NUMBERS, TIME
+from topologies.links import LINK_KINDS
 from topologies.units import us
 
 
@@ -18,10 +22,24 @@ def test_assumptions_change_by_name_and_unit():
 
 
 def test_every_number_of_the_cost_model_can_be_changed_and_is_then_named():
-    for name in NUMBERS:
-        changed = assume(Costs(), f"{name}=0.123")
-        assert getattr(changed, name) == 0.123
-        assert changed.assumptions() != Costs().assumptions(), name
+    fields_of = {field.name for field in fields(Costs)} - {"kernel", "link_share", "said"}
+    assert set(NUMBERS) == fields_of | set(LINK_KINDS)
+    for name, number in NUMBERS.items():
+        changed = assume(Costs(), f"{name}=0.123{'s' * (number.kind == TIME)}")
+        assert changed.value(name) == 0.123
+        said = [line for line in changed.assumptions(()) if line.startswith(f"{name}: ")]
+        assert len(said) == 1
+        assert "(as you said; default " in said[0]
+
+
+def test_what_was_said_is_no_longer_given_our_source():
+    costs = assume(Costs(), "merge_nbytes=12,comm_launch=8us")
+    text = "\n".join(costs.assumptions())
+
+    assert "merge_nbytes: 12 bytes per element moved by a merge op (as you said; default 38)" in text
+    assert "comm_launch: 8 us to launch a communication op (as you said; default 3 us)" in text
+    assert "eager passes" not in text
+    assert "attend_launch: 5 us to launch an attention kernel (kernels queued in a stream)" in text
 
 
 @pytest.mark.parametrize(
@@ -35,8 +53,14 @@ def test_every_number_of_the_cost_model_can_be_changed_and_is_then_named():
         ("nvlink=120%", "is a share"),
         ("nic=0", "is a share"),
         ("nvlink=1e-300", "is a share: at least 1e-06"),
-        ("comm_launch=1e300", "must be at most 3600"),
-        ("attend_launch=1e4", "must be at most 3600"),
+        ("comm_launch=3", "comm_launch is a time: say 3us"),
+        ("comm_launch=3%", "comm_launch is a time: say 3us"),
+        ("nvlink=3us", "nvlink is a share"),
+        ("merge_nbytes=12us", "merge_nbytes is a count of bytes: say 12"),
+        ("nvlink.latency=2us", "nvlink.latency belongs to the topology: write a FILE.py:NAME"),
+        ("gpu.memory=2", "gpu.memory belongs to the topology"),
+        ("comm_launch=1e300s", "must be at most 3600"),
+        ("attend_launch=1e4s", "must be at most 3600"),
         ("merge_nbytes=1e308", "must be at most 1e\\+06"),
     ],
 )

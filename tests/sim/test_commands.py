@@ -219,4 +219,21 @@ def test_progress_goes_to_stderr_alone_a_line_at_a_time(monkeypatch, capsys):
 
     out, err = capsys.readouterr()
     assert out == ""
-    assert "ringloom: comparing: 50%, ring on ring=8\n" in err
+    assert err.count("ringloom: comparing: 50%, ring on ring=8\n") == 1  # a text that stays is said once
+
+
+def test_compiling_is_announced_only_before_there_is_a_compiled_engine(monkeypatch, tmp_path, capsys):
+    from sim.commands import progress
+
+    def said():
+        with progress.progress("comparing") as report:
+            report(0.0, "ring on ring=8")
+            time.sleep(0.1)
+        return capsys.readouterr().err
+
+    monkeypatch.setattr(progress, "SECONDS", 0.01)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert "ring on ring=8; a first run compiles the engine" in said()
+    (tmp_path / "sim").mkdir()
+    (tmp_path / "sim" / "step.run-1.py311.nbi").touch()
+    assert said().splitlines()[-1] == "ringloom: comparing: 0%, ring on ring=8"

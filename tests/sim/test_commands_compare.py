@@ -77,7 +77,7 @@ def test_the_table_shows_the_best_of_each_algorithm_and_all_shows_every_one(caps
     every = shown(capsys, "compare", *NODE, "--algorithms", "usp,ring", "--all")
 
     assert (best.count("ulysses="), best.count("ring=8 ")) == (1, 1)
-    assert every.count("ulysses=") == 8
+    assert every.count(",ulysses=") == 8
     assert every.count("zigzag") == 5
 
 
@@ -108,12 +108,67 @@ def test_one_layer_unless_the_whole_model_is_asked_for(capsys):
 
 
 def test_latent_attention_moves_one_tensor(capsys):
-    found = answer(
-        capsys, "compare", "--cluster", "dgx_h100", "--model", "deepseek-v3", "--seq", "64K", "--algorithms", "ring"
-    )
+    widths = ["--heads", "128", "--kv-heads", "1", "--head-dim", "576", "--head-dim-v", "512", "--shared-kv"]
+    found = answer(capsys, "compare", "--cluster", "dgx_h100", *widths, "--seq", "64K", "--algorithms", "ring")
 
     block = 576 * 65536 // 8 * 2  # one shared head of 576, tokens, bytes
     assert found["results"][0]["sent_bytes"]["max"] == 7 * block
+
+
+@pytest.mark.parametrize(
+    "arguments, binds",
+    [
+        (["--seq", "256K"], "compute"),
+        (["--seq", "1M", "--phase", "decode"], "launches"),
+        (["--seq", "1M", "--phase", "decode", "--batch", "64"], "memory"),
+    ],
+)
+def test_what_the_gpus_are_busy_with_is_told_apart(arguments, binds, capsys):
+    node = ["--cluster", "gb200_nvl72", "--gpus", "64", "--model", "llama3-405b", "--algorithms", "ring,tree"]
+
+    assert answer(capsys, "compare", *node, *arguments)["results"][0]["bottleneck"] == binds
+
+
+def test_only_assumptions_that_touch_a_result_are_listed(capsys):
+    def names(*arguments):
+        lines = answer(capsys, "simulate", *arguments)["assumptions"]
+        return {line.partition(":")[0] for line in lines}
+
+    one, two = names("ulysses", *NODE), names("ring", *NODE, "--nodes", "2")
+    assert {"nvlink", "nvlink.latency", "comm_launch"} <= one
+    assert not one & {"nic", "pcie", "nic.latency", "merge_nbytes", "reduce_nbytes", "decode_launch", "plain_share"}
+    assert {"nic", "pcie", "nic.latency", "merge_nbytes", "fabric.latency"} <= two
+    assert "nic" in names("ulysses", *NODE, "--assume", "nic=0.5")
+
+
+def test_json_has_the_numbers_of_the_model_and_what_was_asked(capsys):
+    found = answer(capsys, "compare", *NODE, "--assume", "merge_nbytes=12")
+
+    assert found["costs"]["merge_nbytes"] == 12
+    assert found["costs"]["nvlink"] == 0.82
+    assert found["problem"]["layout"] == "auto"
+    ties = [one["tie"] for one in found["results"]]
+    assert ties == [one["time_low_s"] <= found["results"][0]["time_high_s"] for one in found["results"]]
+
+
+@pytest.mark.parametrize(
+    "phase, heads, form",
+    [
+        ("prefill", (128, 192, 128, False), "MLA expanded to its heads"),
+        ("decode", (1, 576, 512, True), "MLA as one latent head"),
+    ],
+)
+def test_a_latent_model_expands_to_its_heads_but_where_it_decodes(phase, heads, form, capsys):
+    asked = ["compare", "--cluster", "dgx_h100", "--model", "deepseek-v3", "--seq", "64K", "--phase", phase]
+
+    found, text = answer(capsys, *asked), shown(capsys, *asked)
+
+    sizes = ("kv_heads", "head_dim", "head_dim_v", "shared_kv")
+    assert tuple(found["problem"][name] for name in sizes) == heads
+    assert found["problem"]["form"] == form
+    assert f"), {form}\n" in text
+    assert f"no exact schedule of {form} is faster" in " ".join(text.split())
+    assert any("projection" in line and "not in it" in line for line in found["assumptions"])
 
 
 def test_decode_ranks_the_algorithms_of_decode(capsys):

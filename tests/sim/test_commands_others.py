@@ -16,6 +16,10 @@ def test_every_topology_is_listed_with_what_it_is(capsys):
 
     assert [line.split()[0] for line in lines] == topologies.names()
     assert all(len(line.split()) > 3 for line in lines)
+    assert not any("Return" in line for line in lines)
+    assert any(
+        line.endswith("  DGX H100 machines: eight H100 on NVSwitch, one NIC and one rail per GPU.") for line in lines
+    )
 
 
 def test_show_tells_parts_speeds_and_sources(capsys):

@@ -52,6 +52,22 @@ def test_layouts_are_tried_where_a_causal_mask_must_be_balanced():
     assert layouts(ring, PROBLEM, "striped") == ("striped",)
 
 
+def test_what_fits_the_memory_stands_before_what_is_faster_and_does_not():
+    graph = switch(8)
+    sizes = [one.peak_bytes.max for one in compare(programs("ring", "usp"), PROBLEM, Job(1, 8, 1), Site(graph)).results]
+    for rank in range(8):
+        graph.nodes[f"gpu{rank}"]["memory"] = sorted(sizes)[len(sizes) // 2]
+
+    found = compare(programs("ring", "usp"), PROBLEM, Job(1, 8, 1), Site(graph)).results
+
+    assert [one.fits for one in found] == sorted((one.fits for one in found), reverse=True)
+    assert not all(one.fits for one in found)
+    for fits in (True, False):
+        times = [one.time_s for one in found if one.fits == fits]
+        assert times == sorted(times)
+    assert min(found, key=lambda one: one.time_s).fits is False
+
+
 def test_a_typed_mesh_is_the_only_one_tried():
     job = share_out(8, "", mesh="row=2,col=4")
 

@@ -115,14 +115,24 @@ def test_every_assumption_is_named_with_its_value():
         memory_share=0.11,
         decode_memory_share=0.12,
         merge_nbytes=13,
+        reduce_nbytes=16,
         plain_share=0.14,
         link_share={"nic": 0.15},
     )
     text = " ".join(costs.assumptions())
 
-    launches = "attention 1 us, decode 2 us, other kernels 4 us, communication 7 us"
-    for shown in (launches, "copies 11%", "decode attention 12%", "13 bytes per element", "reaches 14%", "nic 15%"):
+    launches = ("attend_launch: 1 us", "decode_launch: 2 us", "glue_launch: 4 us", "comm_launch: 7 us")
+    shares = ("memory_share: 11%", "decode_memory_share: 12%", "plain_share: 14%", "nic: 15%")
+    for shown in (*launches, *shares, "merge_nbytes: 13 bytes per element", "reduce_nbytes: 16 bytes"):
         assert shown in text
+
+
+def test_a_reduction_inside_a_collective_moves_what_is_assumed():
+    def seconds(**costs):
+        return Site(dgx_h100(1), Costs(**costs)).machine.reduce_seconds(1e9)
+
+    assert seconds() == pytest.approx(3e9 / (0.87 * 3350e9))
+    assert seconds(reduce_nbytes=6.0) == pytest.approx(2 * seconds())
 
 
 @pytest.mark.parametrize("mask, cached, pairs", [("full", 0, 100), ("causal", 0, 55), ("causal", 7, 55 + 70)])

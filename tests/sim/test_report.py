@@ -3,6 +3,9 @@
 import io
 from dataclasses import replace
 
+import pytest
+from rich.console import Console
+
 import algorithms
 from algorithms.ir import Attention
 from algorithms.ir.job import Job
@@ -13,6 +16,9 @@ from topologies.basic import switch
 
 PROBLEM = Attention(8, 4, 64, 4096, 4096, mask="causal")
 FOUND = compare({"ring": algorithms.find("ring")}, PROBLEM, Job(1, 8, 1), Site(switch(8))).results[0]
+
+
+SAID = "their times overlap within the stated error"
 
 
 def printed(*parts):
@@ -62,6 +68,16 @@ def test_what_does_not_fit_the_memory_is_marked():
     assert "!" in printed(report.ranking([timed(1.0, fits=False)], {}))
 
 
+def test_what_does_not_fit_is_in_no_tie_and_is_said():
+    fits, not_fits = timed(1.1), timed(1.0, fits=False, memory_bytes=2.0**30)
+
+    assert marks([fits, not_fits]) == ["1", "2"]
+    assert report.tie_text([fits, not_fits, timed(1.1)]) == "= the 2 marked cannot be told apart: " + SAID
+    assert report.nothing_fits([fits, not_fits]) == ""
+    assert report.nothing_fits([not_fits]).startswith("nothing fits the memory of a GPU: ring needs least, ")
+    assert report.nothing_fits([not_fits]).endswith(" of 1.00 GiB, weights not counted")
+
+
 def test_a_narrow_table_leaves_columns_out_and_a_wide_one_has_all():
     headings = [name for name, _ in report.RANKING if name]
 
@@ -70,6 +86,29 @@ def test_a_narrow_table_leaves_columns_out_and_a_wide_one_has_all():
 
     assert wide == headings
     assert narrow == [name for name in headings if name not in ("+-", "busiest", "tried")]
+
+
+def test_a_mesh_that_amounts_to_a_simpler_algorithm_is_said_to():
+    simple = timed(1.0, algorithm="ulysses", mesh={"ulysses": 8})
+    same = timed(1.0, algorithm="usp", mesh={"ring": 1, "ulysses": 8})
+    other = timed(2.0, algorithm="usp", mesh={"ring": 8, "ulysses": 1})
+
+    said = "usp with ring=1 is ulysses, in time: an axis of one rank does nothing"
+    assert report.idle_axes([simple, same, other]) == [said]
+    assert report.idle_axes([simple, other]) == []
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120])
+def test_no_mesh_is_broken_however_narrow_the_terminal(width):
+    wide = timed(1.0, algorithm="usp", mesh={"ring": 8, "ulysses": 8})
+    file = io.StringIO()
+
+    Console(file=file, width=width).print(report.ranking([wide], {"usp": 1}, width))
+
+    row = file.getvalue().splitlines()[2]
+    assert "usp" in row
+    assert "ring=8,ulysses=8 " in row
+    assert "1.00 s" in row
 
 
 def test_plain_output_has_no_control_characters_and_no_blanks_at_line_ends():
