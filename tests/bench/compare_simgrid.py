@@ -10,6 +10,7 @@ The work: (ring) all-gather of 64 MiB, every shard passed on when it is there; (
 100 us a block; (flood) all-to-all at once, 1 MiB a pair; (rounds) the same in shifted rounds, each when the own send
 has ended. One switch: 50e9 B/s, 500 ns a link. Two levels: 8 GPUs to an NVSwitch, 450e9 B/s, 250 ns; NICs of 50e9 B/s,
 1000 ns. On two levels ring and rounds need a stream a shard or a sender: the engine's permutes wait for both ends.
+There both drift, and rounding grows from hop to hop until the last bit of a bandwidth decides.
 """
 
 import argparse

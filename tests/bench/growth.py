@@ -79,7 +79,7 @@ def line(point):
         if points and points[-1][1] * STEP > LONGEST:
             break
         cost = point(ranks)
-        if cost is None:
+        if cost is None or cost > LONGEST:
             break
         points.append((ranks, cost))
     return points
@@ -113,6 +113,7 @@ def draw(lines, path):
     axes.set_yscale("log")
     axes.set_xticks(SIZES, [f"{ranks:,}" for ranks in SIZES])
     axes.set_xlabel("ranks")
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.set_ylabel("processor seconds")
     axes.grid(True, alpha=0.3)
     for place in ("top", "right"):
