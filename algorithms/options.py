@@ -167,7 +167,9 @@ def algorithms_from(text: str) -> dict[str, dict[str, Program]]:
     named = [name for part in text.split(",") if (name := part.strip())]
     if not named:
         raise ValueError("--algorithms names none: expected names separated by commas, or all")
-    chosen = algorithms.names() if named == ["all"] else [algorithms.ALIASES.get(name, name) for name in named]
+    chosen: list[str] = []
+    for name in named:
+        chosen += algorithms.names() if name == "all" else [algorithms.ALIASES.get(name, name)]
     return {name: algorithms.find(name) for name in chosen}
 
 

@@ -60,16 +60,29 @@ def traced(name: str, program: Program, problem: Attention, mesh: Mesh) -> Sched
         Inapplicable: it cannot serve this problem on this mesh.
         ScheduleError: it breaks a law, or its code fails; the message names the line.
     """
+    with _told(name, program):
+        schedule = program(problem, mesh)
+        check(schedule)
+    return schedule
+
+
+def written(name: str, program: Program, problem: Attention, mesh: Mesh) -> Schedule:
+    """Trace an algorithm without holding the whole to the laws; it raises as `traced` does."""
+    with _told(name, program):
+        return program(problem, mesh)
+
+
+@contextlib.contextmanager
+def _told(name: str, program: Program) -> Iterator[None]:
+    """Turn whatever somebody else's code raises into one line that names the algorithm and the line of its file."""
     try:
         with aside():
-            schedule = program(problem, mesh)
-        check(schedule)
+            yield
     except Inapplicable:
         raise
-    except (Exception, SystemExit) as error:
-        what = str(error) if isinstance(error, ScheduleError) else f"{type(error).__name__}: {error}"
-        raise ScheduleError(f"{name}: {what}{_line(error, Path(_file(program)))}") from error
-    return schedule
+    except (Exception, SystemExit) as error:  # leaving with status 0 would look like an answer
+        what = f": {error}" if isinstance(error, ScheduleError) else f" fails: {type(error).__name__}: {error}"
+        raise ScheduleError(f"{name}{what}{_line(error, Path(_file(program)))}") from error
 
 
 @contextlib.contextmanager

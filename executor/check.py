@@ -10,7 +10,7 @@ import numpy as np
 
 from algorithms.ir import Attention, Inapplicable, Schedule, ScheduleError
 from algorithms.ir.laws import check as check_laws
-from algorithms.own import aside
+from algorithms.own import written
 from executor import local
 from executor.arrays import Arrays, random_inputs
 from executor.cases import Case
@@ -124,14 +124,11 @@ def traced(case: Case, problem: Attention) -> Schedule:
         BadInput: anything else that stops it.
     """
     try:
-        with aside():
-            return case.program(problem, case.mesh)
+        return written(f"{case.algorithm} on {case.mesh}", case.program, problem, case.mesh)
     except Inapplicable:
         raise
     except ScheduleError as error:
-        raise BadInput(f"{case.algorithm} on {case.mesh}: {error}") from None
-    except (Exception, SystemExit) as error:  # leaving here with status 0 would look like a proof
-        raise BadInput(f"{case.algorithm} on {case.mesh} fails: {type(error).__name__}: {error}") from None
+        raise BadInput(str(error)) from None
 
 
 def in_one_process(kernel: str, ways: Mapping[str, str] | None) -> Runner:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from algorithms.ir.mask import count_pairs
 from algorithms.ir.mesh import Mesh
 from algorithms.ir.problem import ITEMSIZE, Attention
 from algorithms.ir.tokens import Runs
+from sim.network import machines_of
 from sim.simulate import Site
 
 
@@ -45,11 +47,12 @@ def flop(problem: Attention) -> tuple[float, float]:
 
 
 def bound(problem: Attention, mesh: Mesh, site: Site) -> Bound:
-    """Bound the time from below by arithmetic, memory traffic and what each rank must receive.
+    """Bound the time from below by arithmetic, memory traffic and what each rank, and each machine, must receive.
 
     compute: all FLOP on all GPUs, at the best rate the kernel reaches. memory: q, k, v read and out written once.
     ingress: where tokens are spread over several ranks, the average rank must receive what `least_ingress` says,
-    through the links of the best-connected GPU at data-sheet bandwidth.
+    through the links of the best-connected GPU at data-sheet bandwidth. cut: the same of machines, where the ranks of
+    each sequence fill several alike; it is left out where they do not.
     """
     ranks = mesh.size
     forward, backward = flop(problem)
@@ -63,6 +66,8 @@ def bound(problem: Attention, mesh: Mesh, site: Site) -> Bound:
         "memory": float(least_memory(problem) / bandwidth),
         "ingress": float(least_ingress(problem, mesh) / widest_ingress(site)),
     }
+    if crossing := cut(problem, mesh, site):
+        limits["cut"] = crossing
     return Bound(max(limits.values()), limits)
 
 
@@ -85,7 +90,11 @@ def least_ingress(problem: Attention, mesh: Mesh) -> float:
     pairs that the mask leaves, where queries and keys are dealt alike.
     """
     tp, dp = mesh.axes.get("tp", 1), mesh.axes.get("dp", 1)
-    p = mesh.size // (tp * dp)
+    return _least_received(problem, tp, dp, mesh.size // (tp * dp))
+
+
+def _least_received(problem: Attention, tp: int, dp: int, p: int) -> float:
+    """Bytes that the average of p equal shares of a sequence must receive from the others."""
     if p == 1:
         return 0.0
     values = 0 if problem.shared_kv else problem.head_dim_v
@@ -94,6 +103,23 @@ def least_ingress(problem: Attention, mesh: Mesh) -> float:
     own = problem.batch // dp * (problem.heads // tp) * problem.query_len / p * problem.head_dim_v
     share = visible_pairs(problem) / (problem.query_len * problem.key_len)
     return share * min(others, own * _out_itemsize(problem))
+
+
+def cut(problem: Attention, mesh: Mesh, site: Site) -> float:
+    """Seconds in which the average machine can receive what it must; 0 where nothing is known.
+
+    A machine with a share of a sequence is to the others what a rank is. That is known where one sequence, with all its
+    heads, is spread over all ranks, and every machine has as many of these.
+    """
+    machine = dict(zip(site.graph.nodes, machines_of(site.graph).tolist(), strict=True))
+    used = Counter(machine[gpu] for gpu in site.network.gpus[: mesh.size])
+    if mesh.axes.get("tp", 1) * mesh.axes.get("dp", 1) > 1 or len(used) == 1 or len(set(used.values())) > 1:
+        return 0.0
+    into = dict.fromkeys(used, 0.0)
+    for tail, head, bandwidth in site.graph.edges(data="bandwidth"):
+        if machine[head] in into and machine[tail] != machine[head]:
+            into[machine[head]] += bandwidth
+    return _least_received(problem, 1, 1, len(used)) / max(into.values())
 
 
 def _out_itemsize(problem: Attention) -> int:

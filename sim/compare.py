@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from algorithms.ir import Attention, Inapplicable, Mesh, Program, Schedule
 from algorithms.ir.job import Job
@@ -13,6 +13,8 @@ from algorithms.ir.mesh import JOB_AXES
 from algorithms.ir.timeline import Timeline
 from algorithms.own import traced
 from sim.bound import Bound, bound
+from sim.detours import NoPathError
+from sim.faults import REROUTE_DELAY, Fault
 from sim.result import Errors, Result, result
 from sim.simulate import Site, simulate
 
@@ -119,6 +121,8 @@ def compare(
     layout: str = "auto",
     ways: Mapping[str, str] | None = None,
     errors: Errors | None = None,
+    faults: Sequence[Fault] = (),
+    reroute_delay: float = REROUTE_DELAY,
     progress: Progress | None = None,
 ) -> Comparison:
     """Simulate every candidate and rank them by time.
@@ -127,6 +131,7 @@ def compare(
         site: the cluster, with as many ranks as the job.
         layout: one layout for all, or auto.
         errors: stated relative errors of the model.
+        faults: what is slow, down, busy or late; what has no path then cannot run.
     """
     todo, refused = candidates(programs, problem, job, layout)
     least = bound(problem, job.mesh({"cp": job.cp}), site)
@@ -135,8 +140,8 @@ def compare(
         if progress is not None:
             progress(number / len(todo), str(candidate))
         try:
-            schedule, timeline = run(candidate, site, ways)
-        except Inapplicable as reason:
+            schedule, timeline = run(candidate, site, ways, faults=faults, reroute_delay=reroute_delay)
+        except (Inapplicable, NoPathError) as reason:
             refused.append(Refusal(candidate.algorithm, candidate.mesh.axes, str(reason)))
             continue
         ranked.append((candidate, result(candidate.algorithm, schedule, timeline, site, least, errors or Errors())))
@@ -153,21 +158,21 @@ def _once(refused: list[Refusal]) -> list[Refusal]:
 
 
 def run(
-    candidate: Candidate,
-    site: Site,
-    ways: Mapping[str, str] | None = None,
-    record: str = "auto",
-    progress: Callable[[float, float], None] | None = None,
+    candidate: Candidate, site: Site, ways: Mapping[str, str] | None = None, **how: Any
 ) -> tuple[Schedule, Timeline]:
-    """Trace and simulate one candidate, in the fastest of the ways that a collective library chooses from."""
+    """Trace and simulate one candidate; `how` is what else `simulate` takes."""
     schedule = candidate.schedule()
-    return schedule, min(
-        (
-            simulate(schedule, site, ways=chosen, record=record, progress=progress)
-            for chosen in choices(schedule, ways or {})
-        ),
-        key=lambda timeline: timeline.makespan,
-    )
+    return schedule, fastest(schedule, site, ways, **how)
+
+
+def fastest(schedule: Schedule, site: Site, ways: Mapping[str, str] | None = None, **how: Any) -> Timeline:
+    """Simulate a schedule in the fastest of the ways that a collective library chooses from.
+
+    Args:
+        ways: way by collective, where one was asked for. how: what else `simulate` takes.
+    """
+    timelines = (simulate(schedule, site, ways=chosen, **how) for chosen in choices(schedule, ways or {}))
+    return min(timelines, key=lambda timeline: timeline.makespan)
 
 
 def choices(schedule: Schedule, asked: Mapping[str, str]) -> Iterator[dict[str, str]]:

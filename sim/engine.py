@@ -20,8 +20,8 @@ from simpy.events import NORMAL, EventPriority
 
 from sim.program import Frozen
 from sim.stall import StallError, find_waits
-from sim.state import IDLE, PASSED, Floats, Longs, new_state, new_work
-from sim.step import change_capacity, change_speed, step
+from sim.state import IDLE, PASSED, Floats, Ints, Longs, new_state, new_work
+from sim.step import change_capacity, change_routes, change_speed, step
 
 Record = Literal["full", "extent"]
 Progress = Callable[[float, float], None]  # the share of all ops passed, and simulated seconds
@@ -80,12 +80,12 @@ class Engine:
     ) -> None:
         """Prepare a run in `env`; its first instant is the first thing that `env.run` does, hooks apart."""
         columns = frozen.ranks if record == "full" else 1
-        self.env, self.frozen, self.record = env, frozen, record
+        self.env, self.frozen, self.record, self.plan = env, frozen, record, frozen.plan
         self.now, self.instants, self.done = float(env.now), 0, env.event()
-        self.state = new_state(frozen.plan, frozen.capacity, columns)
-        self.work = new_work(frozen.plan, frozen.capacity)
+        self.state = new_state(self.plan, frozen.capacity, columns)
+        self.work = new_work(self.plan, frozen.capacity)
         self._progress, self._report_at, self._burst = progress, 0.0, burst
-        self._total = len(frozen.plan.kind) * frozen.ranks
+        self._total = len(self.plan.kind) * frozen.ranks
         self._generation, self._due, self._still_since = 0, self.now, math.inf
         self._arm(self.now)
 
@@ -95,7 +95,7 @@ class Engine:
         if not 0 <= link < links:
             raise ValueError(f"link must be 0 to {links - 1}, got {link}")
         _check_rate("capacity", bytes_per_second)
-        plan, now = self.frozen.plan, self._hook_time()
+        plan, now = self.plan, self._hook_time()
         due = change_capacity(plan, self.state, self.work, int(link), float(bytes_per_second), now)
         self._rearm(due)
 
@@ -104,8 +104,21 @@ class Engine:
         if not 0 <= rank < self.frozen.ranks:
             raise ValueError(f"rank must be 0 to {self.frozen.ranks - 1}, got {rank}")
         _check_rate("speed", factor)
-        plan, now = self.frozen.plan, self._hook_time()
+        plan, now = self.plan, self._hook_time()
         due = change_speed(plan, self.state, self.work, int(rank), float(factor), now)
+        self._rearm(due)
+
+    def set_routes(self, route: Ints, latency: Floats) -> None:
+        """Let flows take the routes [flows, hops] from now on, and their latencies [flows].
+
+        Only for a program that is not folded; as many hops as the plan has.
+        """
+        if route.shape != self.plan.route.shape:
+            raise ValueError(f"routes must have the plan's shape {self.plan.route.shape}, got {route.shape}")
+        if self.plan.route is self.frozen.plan.route:  # other runs of the program keep theirs
+            own = {name: getattr(self.plan, name).copy() for name in ("route", "latency", "weight")}
+            self.plan = self.plan._replace(**own)
+        due = change_routes(self.plan, self.state, self.work, route, latency, self._hook_time())
         self._rearm(due)
 
     def spans(self) -> Spans:
@@ -151,7 +164,7 @@ class Engine:
             return
         horizon = self.env.peek() if self._burst else self._due
         while True:
-            self.now, due, instants = step(self.frozen.plan, self.state, self.work, self._due, horizon, BURST)
+            self.now, due, instants = step(self.plan, self.state, self.work, self._due, horizon, BURST)
             self.instants += instants
             self._due = due
             self._report()

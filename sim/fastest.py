@@ -4,6 +4,7 @@ Folded, where at least half of the ranks are like others; then by max-plus, wher
 or else event by event.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from sim.apart import rates
@@ -13,12 +14,17 @@ from sim.maxplus import recur
 from sim.program import Frozen
 from sim.stall import StallError
 
+Ahead = Callable[[Frozen], None]
 SMALL = 1 << 13  # (op, rank) pairs that are run before anything else could be tried
 
 
-def run_fastest(frozen: Frozen, record: Record = "full", progress: Progress | None = None) -> Spans:
+def run_fastest(
+    frozen: Frozen, record: Record = "full", progress: Progress | None = None, ahead: Ahead | None = None
+) -> Spans:
     """Run `frozen` and return when each op ran, by class of ranks where it was folded.
 
+    Args:
+        ahead: is given what is to be run event by event, before it is.
     Raises:
         StallError: when nothing can ever end.
     """
@@ -26,9 +32,9 @@ def run_fastest(frozen: Frozen, record: Record = "full", progress: Progress | No
         return run(frozen, record=record, progress=progress)
     folded = fold(frozen)
     if folded is None:
-        return _run_whole(frozen, record, progress)
+        return _run_whole(frozen, record, progress, ahead)
     try:
-        spans = _run_whole(folded.frozen, record, progress)
+        spans = _run_whole(folded.frozen, record, progress, ahead)
     except StallError:  # who waits for whom is told in the ranks' own names
         return run(frozen, record=record, progress=progress)
     return replace(
@@ -39,9 +45,11 @@ def run_fastest(frozen: Frozen, record: Record = "full", progress: Progress | No
     )
 
 
-def _run_whole(frozen: Frozen, record: Record, progress: Progress | None) -> Spans:
+def _run_whole(frozen: Frozen, record: Record, progress: Progress | None, ahead: Ahead | None) -> Spans:
     """Run without folding."""
     rate = rates(frozen)
     if rate is not None:
         return recur(frozen, rate, record, progress)
+    if ahead is not None:
+        ahead(frozen)
     return run(frozen, record=record, progress=progress)

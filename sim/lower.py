@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
-from typing import NamedTuple
 
 import numpy as np
 
 from algorithms.ir.expr import Const, Ints
 from algorithms.ir.order import overwrites
 from algorithms.ir.schedule import Op, Schedule
+from algorithms.ir.timeline import line
 from algorithms.ops.permute import destinations
-from algorithms.ways.transfers import transfers
+from algorithms.ways.transfers import transfers, way_of
 from sim.costs import Machine
+from sim.pacing import PLAIN, Pacing, Sends, sends_of, share, steps_of_barrier
 from sim.program import Program
 from sim.rows import Row, row, total
 from sim.state import Floats
 from sim.tiles import Tiles
 
 COMPUTE_STREAM = 0
+LATE = "late start"
 NOTHING = Row(np.zeros(()))
-
-
-class Sends(NamedTuple):
-    """A transfer: rank r sends nbytes[r] to dst[r] (-1: to none)."""
-
-    round: int
-    channel: int
-    dst: Ints
-    nbytes: Row
-    combine: bool
 
 
 @dataclass
@@ -53,19 +47,53 @@ class Lowered:
     flop: list[float] = field(default_factory=list)
     busy: Floats = field(default_factory=lambda: np.zeros(()))
 
+    def place(self, op: int) -> int:
+        """The place in the schedule of the op that a program op is part of; -1 for what comes before all."""
+        begun = bisect_right(self._begins, (op, len(self.first))) - 1
+        return self._begins[begun][1] if begun >= 0 else -1
 
-def lower(schedule: Schedule, machine: Machine, ways: Mapping[str, str]) -> Lowered:
+    @cached_property
+    def _begins(self) -> list[tuple[int, int]]:
+        return sorted((first, place) for place, first in enumerate(self.first) if first >= 0)
+
+    def label(self, op: int) -> str:
+        """Name a program op by the schedule's op that it is part of, and its stream."""
+        place = self.place(op)
+        if place < 0:
+            return LATE
+        named = line(self.schedule.ops[place])
+        return f"{named['name']} on stream {named['stream']}"
+
+    def bound_and_name(self, op: int) -> tuple[str, str]:
+        """What a program op is where it computes, and the name of the schedule's op that it is part of."""
+        place = self.place(op)
+        if place < 0:
+            return LATE, LATE
+        of = self.schedule.ops[place]
+        inside = "launch" if op == self.first[place] else "reduction"
+        return "compute" if of.stream is None else inside, f"{of.kind} {of.id}"
+
+
+def lower(
+    schedule: Schedule,
+    machine: Machine,
+    ways: Mapping[str, str],
+    late: Floats | None = None,
+    pacing: Pacing = PLAIN,
+) -> Lowered:
     """Lower a schedule for the GPUs of a machine.
 
     Args:
         ways: way by collective; what is missing takes its default.
+        late: seconds by which each rank starts late, (P,).
+        pacing: how the rounds of a collective follow each other.
     """
-    return _Lowering(schedule, machine, ways).run()
+    return _Lowering(schedule, machine, ways, pacing).run(late)
 
 
 class _Lowering:
-    def __init__(self, schedule: Schedule, machine: Machine, ways: Mapping[str, str]) -> None:
-        self.schedule, self.machine, self.ways = schedule, machine, ways
+    def __init__(self, schedule: Schedule, machine: Machine, ways: Mapping[str, str], pacing: Pacing) -> None:
+        self.schedule, self.machine, self.ways, self.pacing = schedule, machine, ways, pacing
         self.program = Program(schedule.mesh.size)
         self.result = Lowered(schedule, self.program)
         self.tiles = Tiles(machine, schedule.problem, schedule.mesh)
@@ -74,8 +102,12 @@ class _Lowering:
         self.streams: dict[object, int] = {None: COMPUTE_STREAM}
         self.receivers: dict[object, Ints] = {}
         self.permutes: dict[object, Sends] = {}
+        self.barriers: dict[tuple[str, ...], tuple[Ints, ...]] = {}
+        self.start: list[int] = []  # what all waits for that waits for nothing else
 
-    def run(self) -> Lowered:
+    def run(self, late: Floats | None) -> Lowered:
+        if late is not None and late.any():
+            self.start = [self.program.compute(late, [], COMPUTE_STREAM)]
         for op in self.schedule.ops:
             if op.kind == "load":
                 self.note(op, -1, -1, ())
@@ -97,7 +129,7 @@ class _Lowering:
     def needs(self, op: Op) -> list[int]:
         """Program ops that must end before an op starts: of its inputs, and of the readers of what it overwrites."""
         reading = [self.result.last[reader.id] for reader in self.blocked.get(op.id, ())]
-        return sorted({self.written[v.id] for v in op.inputs if v.id in self.written}.union(reading))
+        return sorted({self.written[v.id] for v in op.inputs if v.id in self.written}.union(reading)) or self.start
 
     def stream(self, key: object) -> int:
         return self.streams.setdefault(key, len(self.streams))
@@ -111,15 +143,56 @@ class _Lowering:
     def communicate(self, op: Op) -> None:
         """Launch on the op's stream, then its rounds, each after the one before."""
         stream = self.stream(op.stream)
-        sent, moved = list[Row](), self.moves(op)
+        moved = self.moves(op)
         rounds = [list(group) for _, group in groupby(moved, key=lambda one: one.round)]
         idle = not any(one.nbytes.at().any() for group in rounds for one in group)  # of one rank, or of empty shards
         launch = 0.0 if idle else row(self.machine.costs.comm_launch * self.machine.real)
-        first = last = self.program.compute(launch, self.needs(op), stream)
-        for group in rounds:
-            last = self.round(op, stream, group, last)
-            sent += [one.nbytes for one in group]
+        first = self.program.compute(launch, self.needs(op), stream)
+        if self.pacing.cuts and op.kind != "permute" and not idle:
+            last = self.chunks(op, rounds, first)
+        elif op.kind in self.pacing.drift:
+            last = self.drifting(op, rounds, first)
+        else:
+            last = self.rounds(op, op.stream, rounds, first)
+        sent = [one.nbytes for group in rounds for one in group]
         self.note(op, first, last, tuple(sent))
+
+    def chunks(self, op: Op, rounds: list[list[Sends]], before: int) -> int:
+        """The rounds for one chunk after another, each round on a stream of its own and channel, between two marks."""
+        count, ends = self.pacing.count(rounds), list[int]()
+        for chunk in range(count):
+            channel, last = chunk % self.pacing.channels, before
+            for stage, group in enumerate(share(rounds, chunk, count)):
+                last = self.rounds(op, (op.stream, "chunk", channel, stage), [group], last, stage)
+            ends.append(last)
+        return self.program.compute(0.0, ends, self.stream(op.stream))
+
+    def drifting(self, op: Op, rounds: list[list[Sends]], before: int) -> int:
+        """Each rank's sends one after another, on a stream of its own."""
+        self.pacing.check_way(op.kind, way_of(op, self.ways), self.schedule.mesh.size)
+        ends = []
+        for sender in range(self.schedule.mesh.size):
+            stream, last = self.stream((op.stream, "sender", sender)), before
+            for dst, nbytes in sends_of(rounds, sender):
+                last = self.program.permute(dst, nbytes, [before], stream)
+            ends.append(last)
+        return self.program.compute(0.0, ends, self.stream(op.stream))
+
+    def rounds(self, op: Op, key: object, rounds: list[list[Sends]], last: int, begin: int = 0) -> int:
+        """Rounds on the stream of a key, each after the one before, and after a barrier where one is asked for."""
+        for number, group in enumerate(rounds, begin):
+            if number and op.kind in self.pacing.barrier:
+                last = self.barrier(op, key, last)
+            last = self.round(key, group, last)
+        return last
+
+    def barrier(self, op: Op, key: object, last: int) -> int:
+        """Messages without bytes, until every member of a group knows of every other."""
+        if op.over not in self.barriers:
+            self.barriers[op.over] = tuple(steps_of_barrier(self.schedule.mesh, op.over))
+        for dst in self.barriers[op.over]:
+            last = self.program.permute(dst, 0.0, [last], self.stream(key))
+        return last
 
     def moves(self, op: Op) -> Iterator[Sends]:
         """What an op sends."""
@@ -143,14 +216,14 @@ class _Lowering:
             self.permutes[key] = Sends(0, 0, dst, row(np.where(dst >= 0, nbytes, 0)), False)
         return self.permutes[key]
 
-    def round(self, op: Op, stream: int, group: list[Sends], before: int) -> int:
+    def round(self, key: object, group: list[Sends], before: int) -> int:
         """One round: a permute on the stream itself, or several on channels of their own between two marks."""
+        stream = self.stream(key)
         if len(group) == 1:
             last = self.program.permute(group[0].dst, group[0].nbytes, [before], stream)
         else:
             sends = [
-                self.program.permute(one.dst, one.nbytes, [before], self.stream((op.stream, one.channel)))
-                for one in group
+                self.program.permute(one.dst, one.nbytes, [before], self.stream((key, one.channel))) for one in group
             ]
             last = self.program.compute(0.0, sends, stream)
         if group[0].combine:

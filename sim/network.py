@@ -76,6 +76,14 @@ class Network:
             self._learn(new)
         return self._routes[np.searchsorted(self._known, wanted)][place.reshape(-1)]
 
+    def reach(self, source: npt.ArrayLike, destination: npt.ArrayLike) -> Longs:
+        """Return the links between ranks as `route` does, but only `pad` where there is no path."""
+        wanted, place = np.unique(
+            np.asarray(source, np.int64) * self.ranks + np.asarray(destination, np.int64), return_inverse=True
+        )
+        table: Longs = paths(self._roads, *(self._node[rank] for rank in np.divmod(wanted, self.ranks)))
+        return np.where(table < 0, self.pad, table)[place.reshape(-1)]
+
     def _learn(self, pairs: Longs) -> None:
         """Add the routes of new pairs, which are sorted, to the table, which stays sorted."""
         source, destination = np.divmod(pairs, self.ranks)
@@ -146,7 +154,7 @@ def _roads(graph: nx.DiGraph, latency: Floats, gpus: list[str]) -> tuple[Roads, 
     number = {node: k for k, node in enumerate(graph.nodes)}
     tail = np.array([number[tail] for tail, _ in graph.edges], np.int64)
     head = np.array([number[head] for _, head in graph.edges], np.int64)
-    machine = _machines(graph)
+    machine = machines_of(graph)
     inside, into = machine[tail] == machine[head], machine[head]
     in_start, in_link = _grouped(head, len(number))
     near = np.flatnonzero((into == FABRIC) | inside)
@@ -170,7 +178,7 @@ def _roads(graph: nx.DiGraph, latency: Floats, gpus: list[str]) -> tuple[Roads, 
     return roads, np.array([number[gpu] for gpu in gpus], np.int64)
 
 
-def _machines(graph: nx.DiGraph) -> Longs:
+def machines_of(graph: nx.DiGraph) -> Longs:
     """Return the number of each node's `host`; a GPU that names none is a machine by itself, others are fabric."""
     numbers: dict[object, int] = {}
     machine = []

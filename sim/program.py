@@ -175,6 +175,7 @@ class Frozen:
         rows: the plan's rows, kept as short as they are.
         bare: the plan without its rows.
         capacity: [links + 1] of the links of the plan's routes; the last is infinite.
+        label: how an op is named to people; None: by its number and stream.
     """
 
     ranks: int
@@ -182,6 +183,14 @@ class Frozen:
     rows: tuple[Row, ...]
     bare: Plan
     capacity: Floats
+    label: Callable[[int], str] | None = None
+
+    def name(self, op: int) -> str:
+        """Name an op in a message."""
+        if self.label is not None:
+            return self.label(op)
+        stream, _ = np.argwhere(self.bare.order == op)[0]
+        return f"op {op} on stream {stream}"
 
     @cached_property
     def plan(self) -> Plan:

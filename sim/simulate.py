@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -13,13 +14,22 @@ from algorithms.ir.order import peak_bytes
 from algorithms.ir.schedule import Schedule
 from algorithms.ir.timeline import Timeline, lines
 from algorithms.ways import DEFAULT, find
+from sim.conditions import Conditions
 from sim.costs import Costs, Machine
+from sim.critical import critical_path
 from sim.engine import Record, Spans
-from sim.fastest import run_fastest
-from sim.lower import Lowered, lower
+from sim.estimate import Notice, warning
+from sim.fastest import Ahead, run_fastest
+from sim.faults import REROUTE_DELAY, Fault
+from sim.jitter import Jitter, jittered
+from sim.lower import COMPUTE_STREAM, Lowered, lower
+from sim.moved import check_moved
 from sim.network import Network
+from sim.outages import Outages
+from sim.pacing import PLAIN, Pacing
 from sim.program import Frozen, freeze
 from sim.rows import total
+from sim.state import Floats
 from sim.traffic import class_bytes, sent_bytes
 
 FULL_RECORD = 8_000_000  # (op, rank) pairs kept in full: two arrays of 64 MB
@@ -45,8 +55,14 @@ def simulate(
     placement: Sequence[int] | None = None,
     ways: Mapping[str, str] | None = None,
     costs: Costs | None = None,
+    faults: Sequence[Fault] = (),
+    reroute_delay: float = REROUTE_DELAY,
+    jitter: Jitter | None = None,
+    pacing: Pacing = PLAIN,
+    path: bool = False,
     record: str = "auto",
     progress: Progress | None = None,
+    notice: Notice | None = None,
 ) -> Timeline:
     """Time a schedule on a cluster.
 
@@ -54,11 +70,19 @@ def simulate(
         cluster: a topology graph, or a Site for many runs on one.
         placement: placement[r] is the GPU that runs rank r; the r-th if not given.
         ways: way by collective; what is missing takes its default.
+        faults: what is slow, down, busy or late.
+        reroute_delay: seconds after which flows take another way around a link that went down.
+        jitter: how compute times vary.
+        pacing: how the rounds of collectives follow each other.
+        path: whether to find the critical path, for `about`; it needs every rank's times.
         record: "full" keeps every rank's times, "extent" the earliest start and latest end; "auto" by size.
+        notice: is told, before a run that will take long or much memory, what it will take.
     Returns:
         The timeline, with bytes by link class, peak memory and the effective mesh, ways and assumptions in `about`.
     Raises:
-        ValueError: a mesh larger than the cluster, an unknown way.
+        ValueError: a mesh larger than the cluster, an unknown way, a fault on what is not there.
+        NothingMovedError: a communication op without a byte.
+        NoPathError: a fault leaves a flow without a path.
         StallError: nothing can ever end.
     """
     chosen = {**DEFAULT, **(ways or {})}
@@ -67,12 +91,60 @@ def simulate(
     site = cluster if isinstance(cluster, Site) else None
     if site is None or schedule.mesh.size != site.network.ranks or placement is not None or costs is not None:
         site = _fitting(cluster, schedule, placement, costs)
-    lowered = lower(schedule, site.machine, chosen)
-    frozen = freeze(lowered.program, site.network)
+    conditions = Conditions(faults, site.graph, site.network, reroute_delay)
+    lowered = lower(schedule, site.machine, chosen, conditions.late, pacing)
+    check_moved(lowered)
+    frozen = replace(freeze(lowered.program, site.network), label=lowered.label)
+    if jitter is not None:
+        frozen = jittered(frozen, lowered, jitter)
     keep = len(lowered.program.kinds) * schedule.mesh.size <= FULL_RECORD
     how: Record = "full" if record == "full" or (record == "auto" and keep) else "extent"
-    spans = run_fastest(frozen, how, progress).unfolded()
-    return _timeline(lowered, frozen, spans, site, chosen, how == "extent")
+
+    def ahead(frozen: Frozen) -> None:
+        if notice is not None and (text := warning(frozen, how == "full")):
+            notice(text)
+
+    frozen, spans = _run(frozen, conditions, how, progress, ahead)
+    if faults or jitter is not None:
+        lowered.busy = _busy(lowered, frozen, spans, how)
+    timeline = _timeline(lowered, frozen, spans, site, chosen, how == "extent")
+    about = {**timeline.about, "pacing": pacing.describe(), **_what_if(conditions, jitter)}
+    if path and how == "full":
+        about["critical_path"] = critical_path(
+            frozen, spans, lowered.bound_and_name, conditions.mean_capacity if conditions.faults else None
+        ).record()
+    return replace(timeline, about=about)
+
+
+def _run(
+    frozen: Frozen, conditions: Conditions, how: Record, progress: Progress | None, ahead: Ahead
+) -> tuple[Frozen, Spans]:
+    """Run a program under its conditions; return the program as it was at the start, too."""
+    if not conditions.faults:
+        return frozen, run_fastest(frozen, how, progress, ahead).unfolded()
+    outages = Outages(frozen, conditions)
+    return outages.frozen, outages.run(how, progress, ahead).unfolded()
+
+
+def _busy(lowered: Lowered, frozen: Frozen, spans: Spans, how: Record) -> Floats:
+    """Seconds that each rank's compute stream works: as it ran, or as planned where only extents are kept."""
+    ops = [op for op in lowered.first if op >= 0 and lowered.program.streams[op] == COMPUTE_STREAM]
+    if how == "full":
+        return np.asarray((spans.end[ops] - spans.start[ops]).sum(0))
+    planned = [np.broadcast_to(frozen.rows[frozen.bare.row[op]].at(), frozen.ranks) for op in ops]
+    return np.asarray(np.sum(planned, axis=0))
+
+
+def _what_if(conditions: Conditions, jitter: Jitter | None) -> dict[str, Any]:
+    """What was not as planned, as results echo it."""
+    about: dict[str, Any] = {}
+    if conditions.faults:
+        about["faults"] = [str(fault) for fault in conditions.faults]
+    if any(fault.what == "down" for fault in conditions.faults):
+        about["reroute_delay_s"] = conditions.reroute_delay
+    if jitter is not None:
+        about["jitter"] = {"spread": jitter.spread, "seed": jitter.seed, "repeat": jitter.repeat}
+    return about
 
 
 def _fitting(
@@ -120,6 +192,7 @@ def _timeline(
             "cluster": site.name,
             "mesh": dict(schedule.mesh.axes),
             "ranks": schedule.mesh.size,
+            "gpus": list(site.network.gpus),
             "layout": schedule.problem.layout,
             "ways": {kind: ways[kind] for kind in used},
             "problem": schedule.problem.describe(),

@@ -20,10 +20,14 @@ from sim.state import (
     TOUCHED,
     TRANSFER,
     WORKING,
+    Floats,
+    Ints,
     Plan,
     State,
     Work,
 )
+
+MOVED = -1  # stamp of a flow that is between two routes
 
 
 @compiled_step
@@ -62,6 +66,57 @@ def change_speed(plan: Plan, state: State, work: Work, rank: int, speed: float, 
         if state.phase[slot] == WORKING:
             set_rate(state, work, slot, speed, now)
     return _next_end(state, work)
+
+
+@compiled_step
+def change_routes(plan: Plan, state: State, work: Work, route: Ints, latency: Floats, now: float) -> float:
+    """Let flows take new routes from now on, with what is left of them; return when something ends next.
+
+    A flow under way waits for no latency again. The plan's own tables are overwritten.
+    """
+    for slot in range(len(state.phase)):
+        if state.phase[slot] == TRANSFER and _differs(plan, route, state.flow[slot]):
+            _take_off(plan, state, work, slot, now)
+            work.flow_stamp[slot] = MOVED
+    pad = len(state.capacity) - 1
+    for flow in range(len(route)):
+        plan.latency[flow] = latency[flow]
+        for hop in range(route.shape[1]):
+            plan.route[flow, hop] = route[flow, hop]
+            plan.weight[flow, hop] = 1 if route[flow, hop] != pad else 0
+    for slot in range(len(state.phase)):
+        if work.flow_stamp[slot] == MOVED:
+            work.flow_stamp[slot] = 0
+            enter_links(plan, state, work, slot)
+    share_links(plan, state, work, now)
+    return _next_end(state, work)
+
+
+@inlined
+def _differs(plan: Plan, route: Ints, flow: int) -> bool:
+    """Return whether `flow` has another route in the new table."""
+    differs = False
+    for hop in range(route.shape[1]):
+        differs |= plan.route[flow, hop] != route[flow, hop]
+    return differs
+
+
+@inlined
+def _take_off(plan: Plan, state: State, work: Work, slot: int, now: float) -> None:
+    """Take what is left of the flow of `slot` off its links; what is over already stays so."""
+    done = state.rate[slot] * (now - state.updated[slot])
+    over = state.ends[slot] <= now
+    state.remaining[slot] = 0.0 if over else max(0.0, state.remaining[slot] - done)
+    state.updated[slot] = now
+    state.rate[slot] = 0.0
+    if not over:
+        set_end(state, work, slot, np.inf)
+    leave_links(plan, state, work, slot)
+    flow, pad = state.flow[slot], len(state.capacity) - 1
+    for hop in range(plan.route.shape[1]):
+        link = plan.route[flow, hop]
+        if link != pad:
+            state.carried[link] -= state.remaining[slot] * plan.weight[flow, hop]
 
 
 @inlined

@@ -57,18 +57,29 @@ class Tiles:
         if self.machine.differs:
             return None
         if op.kind not in ATTENTION:
-            is_fixed = all(isinstance(v.type.rows, Const) for v in (*op.inputs, *op.outputs))
-            return np.zeros((), np.int64) if is_fixed and not hasattr(module(op.kind), "work") else None
+            return None if hasattr(module(op.kind), "work") else self.held((*op.inputs, *op.outputs))
         rows, cols = op.inputs[0], op.inputs[1]
         if any(not isinstance(v.type.rows, Const) and v.tokens not in (rows.tokens, cols.tokens) for v in op.inputs):
             return None
         code = alike(op.params["mask"], rows.tokens, cols.tokens, self.grid)
         return code if code is None or code.ndim == 0 else self.mesh.spread(code)
 
+    def held(self, values: tuple[Value, ...]) -> Ints | None:
+        """A number below NONE a rank, or one for all: where it is equal, so are the rows of these values.
+
+        None where they are not known to be of one block.
+        """
+        if all(isinstance(v.type.rows, Const) for v in values):
+            return np.zeros((), np.int64)
+        block = values[0].tokens
+        if not isinstance(block, Block) or any(v.tokens is not block and v.tokens.key != block.key for v in values):
+            return None
+        return self.mesh.spread(lengths(block.layout, block.index.at(self.grid)))
+
     def nbytes(self, values: tuple[Value, ...], dst: Ints) -> Row:
         """Bytes that each rank sends when it sends these values to dst, (P,)."""
-        block = values[0].tokens
-        if not isinstance(block, Block) or any(v.tokens.key != block.key for v in values):
+        held = self.held(values)
+        if held is None:
             total: Any = sum(self.mesh.spread(v.type.nbytes(self.grid)) for v in values)
             return row(np.where(dst >= 0, total, 0))
 
@@ -76,7 +87,6 @@ class Tiles:
             coords = self.coords(ranks)
             return np.where(dst[ranks] >= 0, sum(v.type.nbytes(coords) for v in values), 0)
 
-        held = self.mesh.spread(lengths(block.layout, block.index.at(self.grid)))
         return self.row(("nbytes", *_sorts(values)), np.where(dst >= 0, held, NONE), work_out)[0]
 
     def row(self, sort: tuple[Any, ...], code: Ints, work_out: Callable[[Ints], Floats]) -> tuple[Row, Ints]:

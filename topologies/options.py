@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from topologies import Topology, find
+from topologies import Topology, find, names
 from topologies.laws import check
 from topologies.units import in_range, parse_whole
 
@@ -38,7 +38,7 @@ def cluster_options(command: _Command) -> _Command:
 
 
 def build(cluster: str, nodes: int | None = None, gpus: int | None = None) -> "tuple[nx.DiGraph, int]":
-    """Return the cluster's graph, checked against the laws, and how many of its GPUs are to be used.
+    """Return the cluster's graph, held to the laws if it is from a file, and how many of its GPUs are to be used.
 
     The GPUs used are ranks 0 .. n-1: all of the graph's, unless fewer than one machine has were asked for.
 
@@ -63,7 +63,8 @@ def build(cluster: str, nodes: int | None = None, gpus: int | None = None) -> "t
         each = _count(topology(1) if unit else topology())
         units, used = _units(cluster, unit, each, nodes, gpus)
         graph = topology(units) if unit else topology()
-    check(graph)
+    if cluster not in names():  # ours are held to the laws by the tests
+        check(graph)
     if used > _count(graph):
         raise ValueError(f"gpus {used}: {graph.graph['name']} has {_count(graph)} GPUs")
     return graph, _count(graph) if gpus is None else used

@@ -38,5 +38,8 @@ def alike(mask: str, rows: Tokens, cols: Tokens, coords: Coords) -> Ints | None:
 
 def lengths(layout: Layout, i: Ints) -> Ints:
     """Return a number below LENGTHS: where it is equal, so are the lengths of all runs of shard i."""
-    count = layout.runs(i).count - layout.n // (layout.p * (2 if layout.kind == "zigzag" else 1))
-    return np.asarray(count[..., 0] if count.shape[-1] == 1 else 2 * count[..., 0] + count[..., 1])
+    if layout.kind != "zigzag":
+        return layout.count(i) - layout.n // layout.p
+    first = (i + 1) * layout.n // (2 * layout.p) - i * layout.n // (2 * layout.p)
+    base = layout.n // (2 * layout.p)
+    return np.asarray(2 * (first - base) + (layout.count(i) - first - base))

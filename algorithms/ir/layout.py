@@ -44,6 +44,16 @@ class Layout:
         """Whether all shards have the same size."""
         return self.n % (2 * self.p if self.kind == "zigzag" else self.p) == 0
 
+    def count(self, i: Ints) -> Ints:
+        """How many positions shard i (any shape) holds."""
+        n, p = self.n, self.p
+        if self.kind == "striped":
+            return np.asarray((n - i + p - 1) // p)
+        if self.kind == "contiguous":
+            return np.asarray((i + 1) * n // p - i * n // p)
+        low = (i + 1) * n // (2 * p) - i * n // (2 * p)
+        return np.asarray(low + (2 * p - i) * n // (2 * p) - (2 * p - 1 - i) * n // (2 * p))
+
     def runs(self, i: Ints) -> Runs:
         """The runs of shard i (any shape), along a new last dimension."""
         n, p = self.n, self.p

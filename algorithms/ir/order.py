@@ -8,6 +8,7 @@ op that reads what it brings. The order is the same on every rank.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +33,7 @@ def readers(schedule: Schedule) -> dict[int, list[Op]]:
     return found
 
 
+@lru_cache(maxsize=1)  # asked for again and again of the schedule at hand
 def overwrites(schedule: Schedule) -> Mapping[int, tuple[Op, ...]]:
     """Law S9's edges: the readers that must be done before a permute reuses their buffer, by op id.
 
@@ -65,6 +67,7 @@ def _read_before(schedule: Schedule, op: Op, readers: tuple[Op, ...]) -> None:
             )
 
 
+@lru_cache(maxsize=1)
 def steps(schedule: Schedule) -> tuple[Step, ...]:
     """Return the fixed order of a schedule."""
     return tuple(_Order(schedule).lines())
@@ -155,12 +158,15 @@ def lifetimes(schedule: Schedule) -> Iterator[tuple[Step, list[Value], list[Valu
 def live_bytes(schedule: Schedule) -> Iterator[Ints]:
     """Bytes of live values at each line of the fixed order that begins some, one entry a rank (or one for all)."""
     grid = schedule.mesh.grid()
-    now = zero = np.zeros((), dtype=np.int64)
+    now, held = np.zeros((), dtype=np.int64), dict[int, Ints]()
     for (action, _), born, dead in lifetimes(schedule):
         if action != "wait":
-            now = now + sum((_nbytes(v, grid) for v in born), start=zero)
+            for v in born:
+                held[v.id] = _nbytes(v, grid)
+                now = now + held[v.id]
             yield now
-        now = now - sum((_nbytes(v, grid) for v in dead), start=zero)
+        for v in dead:
+            now = now - held.pop(v.id)
 
 
 class Live(NamedTuple):

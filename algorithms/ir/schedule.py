@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from algorithms.ir.expr import Const, Coords, Expr, Ints
+from algorithms.ir.expr import Const, Coords, Expr, Ints, ScheduleError
 from algorithms.ir.mesh import Axes, Mesh
 from algorithms.ir.problem import ITEMSIZE, Attention
 from algorithms.ir.tokens import Tokens
@@ -101,6 +101,9 @@ class Partial(NamedTuple):
 
     out: Value
     lse: Value
+
+    def __add__(self, other: object) -> NoReturn:
+        raise ScheduleError("S6: states of attention do not add up: two of them are joined by merge(a, b)")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

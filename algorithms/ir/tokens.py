@@ -150,6 +150,8 @@ class Count(Expr):
         return ("count", self.tokens.key)
 
     def at(self, coords: Coords) -> Ints:
+        if isinstance(self.tokens, Block):
+            return self.tokens.layout.count(self.tokens.index.at(coords))
         return np.asarray(self.tokens.runs(coords).count.sum(-1))
 
     def replace(self, new: Mapping[str, Expr]) -> Expr:

@@ -99,7 +99,7 @@ def run(arguments: list[str]) -> int:
     """Run the command with these arguments.
 
     Returns:
-        The exit status: 0 done, 2 bad input, 130 interrupted, 1 anything else.
+        The exit status: 0 done, 2 bad input, 130 interrupted, 1 anything else, such as a run that can never end.
     """
     try:
         status = cli.main(arguments or ["--help"], prog_name="ringloom", standalone_mode=False)
@@ -130,6 +130,6 @@ def _line(error: Exception, bad_input: bool) -> str:
     text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(text.split()))
     if len(text) > LONGEST:
         text = f"{text[: LONGEST - 200]} ... {text[-195:]}"
-    if bad_input:
+    if bad_input or getattr(error, "is_answer", False):
         return text
     return f"{type(error).__name__}: {text} (RINGLOOM_DEBUG=1 shows where)"

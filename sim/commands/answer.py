@@ -41,12 +41,14 @@ def head(setup: Setup) -> dict[str, Any]:
             "cp": setup.job.cp,
             "dp": setup.job.dp,
         },
+        "placement": {"name": setup.placement, "gpus": setup.site.network.gpus},
         "assumptions": setup.assumptions,
     }
 
 
 def describe(setup: Setup) -> dict[str, str]:
     """The same for people: a fact a line."""
+    from sim import placement
     from topologies.units import format_flop_rate
 
     p, job, machine = setup.problem, setup.job, setup.site.machine
@@ -61,7 +63,8 @@ def describe(setup: Setup) -> dict[str, str]:
         "heads": f"{p.heads} query, {p.kv_heads} key/value, {p.head_dim} wide (values {p.head_dim_v}{shared})",
         "types": f"{p.dtype}, keys and values {p.kv_dtype}, partial results {p.state_dtype}"
         + (f", gradients {p.grad_dtype}" if p.phase == "train" else ""),
-        "job": f"tp={job.tp} cp={job.cp} dp={job.dp}: {job.size} ranks, rank r on GPU r",
+        "job": f"tp={job.tp} cp={job.cp} dp={job.dp}: {job.size} ranks, "
+        + placement.describe(setup.placement, setup.site.network.gpus),
         "times": f"of {'all layers of the model' if setup.per == 'model' else 'one layer'}, attention only",
     }
     return {name: text for name, text in facts.items() if name != "model" or setup.model.name}

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from algorithms.options import Asked, algorithms_from, algorithms_option, problem_options
+from sim.commands.faulty import Faulty, assumptions, fault_options
+from sim.commands.faulty import describe as faults_text
 from sim.commands.progress import progress
 from sim.commands.setup import Setup, Wanted, set_up, simulator_options
 from topologies.options import cluster_options
 
 if TYPE_CHECKING:
     from sim.compare import Comparison
+    from sim.faults import Fault
 
 SCHEMA = "ringloom.compare/1"
+
+
+class Broken(NamedTuple):
+    """What is not as planned."""
+
+    faults: tuple[Fault, ...]
+    reroute_delay: float
 
 
 @click.command("compare")
@@ -24,6 +34,7 @@ SCHEMA = "ringloom.compare/1"
 @problem_options
 @algorithms_option
 @simulator_options
+@fault_options
 @click.option("--all", "every", is_flag=True, help="Show every mesh and layout, not the best of each algorithm.")
 def command(
     cluster: str,
@@ -32,6 +43,7 @@ def command(
     asked: Asked,
     algorithms: str,
     wanted: Wanted,
+    faulty: Faulty,
     every: bool,
 ) -> None:
     """Rank algorithms for a cluster and a problem, best first.
@@ -39,6 +51,7 @@ def command(
     Each algorithm of the phase is tried on every mesh of the job's ranks and in every layout worth trying.
     """
     programs = algorithms_from(algorithms)
+    broken = Broken(*faulty.read())
     setup = set_up(asked, wanted, cluster, nodes, gpus)
 
     from sim.compare import compare
@@ -53,16 +66,28 @@ def command(
             ways=setup.ways,
             errors=setup.errors,
             progress=report,
+            **broken._asdict(),
         )
+    _check_ways(setup, found)
     if not found.ranked:
         raise ValueError(f"no algorithm can run: {_reasons(found)}")
     if wanted.json:
-        json.dump(record(setup, found), sys.stdout, indent=1)
+        answer = record(setup, found) | {"faults": [str(fault) for fault in broken.faults]}
+        answer["assumptions"] = [*answer["assumptions"], *assumptions(*broken)]
+        json.dump(answer, sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        show(setup, found, every)
+        show(setup, found, every, broken)
     if wanted.trace or wanted.timeline:
-        _write_best(setup, found, wanted)
+        _write_best(setup, found, wanted, broken)
+
+
+def _check_ways(setup: Setup, found: Comparison) -> None:
+    """Refuse a way for a collective that nothing here has."""
+    used = {kind for one in found.results for kind in one.ways}
+    for kind in setup.ways:
+        if found.ranked and kind not in used:
+            raise ValueError(f"--ways {kind} changes nothing: no algorithm that can run here has {kind}")
 
 
 def _reasons(found: Comparison) -> str:
@@ -86,7 +111,7 @@ def record(setup: Setup, found: Comparison) -> dict[str, Any]:
     }
 
 
-def show(setup: Setup, found: Comparison, every: bool) -> None:
+def show(setup: Setup, found: Comparison, every: bool, broken: Broken) -> None:
     """Print the answer for people."""
     from sim import report
     from sim.commands.answer import describe, scaled
@@ -94,7 +119,8 @@ def show(setup: Setup, found: Comparison, every: bool) -> None:
     results = [scaled(setup, one) for one in found.results]
     best, tried = report.best_of_each(results)
     with report.printing(sys.stdout) as out:
-        report.facts(out, describe(setup) | {"bound": report.bound_text(found.bound.times(setup.layers))})
+        least = report.bound_text(found.bound.times(setup.layers))
+        report.facts(out, describe(setup) | faults_text(broken.faults) | {"bound": least})
         out.print()
         out.print(report.ranking(results if every else best, {} if every else tried, out.width))
         if ties := report.tie_text(results if every else best):
@@ -108,14 +134,14 @@ def show(setup: Setup, found: Comparison, every: bool) -> None:
         if found.inapplicable:
             out.print("\ncannot run here:")
             report.refusals(out, found.inapplicable)
-        report.assumptions(out, setup.assumptions)
+        report.assumptions(out, [*setup.assumptions, *assumptions(*broken)])
 
 
-def _write_best(setup: Setup, found: Comparison, wanted: Wanted) -> None:
+def _write_best(setup: Setup, found: Comparison, wanted: Wanted, broken: Broken) -> None:
     """Run the best once more, keeping every rank's times, and write the files asked for."""
     from sim.commands.answer import write_files
     from sim.compare import run
 
     candidate = found.ranked[0][0]
-    schedule, timeline = run(candidate, setup.site, setup.ways, record="full")
+    schedule, timeline = run(candidate, setup.site, setup.ways, record="full", **broken._asdict())
     write_files(schedule, timeline, setup, wanted)

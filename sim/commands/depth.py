@@ -43,6 +43,8 @@ def times(found: Result, least: Bound) -> dict[str, str]:
     }
 
 
+MOST_BOUNDS = 8  # of the critical path, in the table
+
 KINDS = (
     ("stream", "left"),
     ("op", "left"),
@@ -82,6 +84,25 @@ def links(timeline: Timeline) -> Table:
         )
     rows = [(kind, format_bytes(size), hottest.get(kind, "")) for kind, size in timeline.link_bytes.items() if size]
     return report.table((("link", "left"), ("carried", "right"), ("hottest", "left")), rows)
+
+
+def path(timeline: Timeline) -> Table:
+    """The critical path: seconds by what bound them, with the longest piece of each."""
+    found = timeline.about.get("critical_path")
+    if found is None:
+        return report.table((("critical path: not found, as only extents are kept", "left"),), ())
+    rows = []
+    for total in found["totals"][:MOST_BOUNDS]:
+        mine = [piece for piece in found["pieces"] if piece["bound"] == total["bound"]]
+        longest = max(mine, key=lambda piece: float(piece["seconds"]))
+        where = f"{longest['op']} on rank {longest['rank']}, {format_seconds(longest['seconds'])}"
+        share = f"{total['seconds'] / timeline.makespan:.1%}"
+        rows.append((total["bound"], format_seconds(total["seconds"]), share, str(len(mine)), where))
+    moves = f"critical path, {found['crossings']} moves between ranks"
+    return report.table(
+        ((moves, "left"), ("seconds", "right"), ("share", "right"), ("pieces", "right"), ("longest piece", "left")),
+        rows,
+    )
 
 
 def memory(schedule: Schedule, timeline: Timeline) -> Table:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from sim.result import Errors
     from sim.simulate import Site
 
-PLACEMENTS = ("identity",)
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -59,7 +58,7 @@ _OPTIONS = (
         default="identity",
         show_default=True,
         metavar="NAME",
-        help="Which rank runs on which GPU.",
+        help="Which GPU runs which rank: identity, node, rail, snake, shuffle:SEED or list:0,8,1,9,...",
     ),
     click.option(
         "--per",
@@ -90,6 +89,7 @@ class Setup:
     ways: dict[str, str]
     errors: Errors
     per: str
+    placement: str
 
     @property
     def layers(self) -> int:
@@ -113,8 +113,6 @@ def set_up(asked: Asked, wanted: Wanted, cluster: str, nodes: int | None, gpus: 
         ValueError: an option is wrong; the message names it.
     """
     _check_files(wanted)
-    if wanted.placement not in PLACEMENTS:
-        raise ValueError(unknown("placement", wanted.placement, PLACEMENTS))
     if wanted.per not in ("layer", "model"):
         raise ValueError(unknown("--per", wanted.per, ("layer", "model")))
     if wanted.per == "model" and asked.model is None:
@@ -125,6 +123,7 @@ def set_up(asked: Asked, wanted: Wanted, cluster: str, nodes: int | None, gpus: 
     from sim.assume import assume
     from sim.costs import Costs
     from sim.kernel_table import KERNELS
+    from sim.placement import placed
     from sim.result import Errors
     from sim.simulate import Site
     from topologies.options import build
@@ -136,11 +135,11 @@ def set_up(asked: Asked, wanted: Wanted, cluster: str, nodes: int | None, gpus: 
     graph, used = build(cluster, nodes, gpus)
     job = job_from(asked, used, f"cluster {graph.graph['name']} has {used} GPUs")
     costs = assume(Costs(kernel=wanted.kernel), wanted.assume)
-    site = Site(graph, costs, range(job.size))
+    site = Site(graph, costs, placed(wanted.placement, graph, job.size))
     for option, value in (("--kernel", wanted.kernel), ("--assume", wanted.assume.strip())):
         if value and not any(site.machine.names):
             raise ValueError(f"{option} {value} changes nothing: {site.name} is idealised, its GPUs have no model name")
-    return Setup(model, problem, job, site, ways, errors, wanted.per)
+    return Setup(model, problem, job, site, ways, errors, wanted.per, wanted.placement)
 
 
 def _check_files(wanted: Wanted) -> None:

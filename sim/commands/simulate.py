@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from algorithms.options import Asked, algorithms_from, problem_options
+from sim.commands import whatif
+from sim.commands.faulty import Faulty, fault_options
 from sim.commands.progress import progress
 from sim.commands.setup import Setup, Wanted, set_up, simulator_options
+from sim.commands.whatif import WhatIf, Wishes, what_if_options
 from topologies.options import cluster_options
 
 if TYPE_CHECKING:
@@ -28,6 +31,8 @@ SCHEMA = "ringloom.simulate/1"
 @cluster_options
 @problem_options
 @simulator_options
+@fault_options
+@what_if_options
 @click.option("--program", is_flag=True, help="Print the schedule too.")
 def command(
     algorithm: str,
@@ -36,6 +41,8 @@ def command(
     gpus: int | None,
     asked: Asked,
     wanted: Wanted,
+    faulty: Faulty,
+    wishes: Wishes,
     program: bool,
 ) -> None:
     """Look at ALGORITHM in depth: where its time, its bytes and its memory go.
@@ -46,32 +53,72 @@ def command(
     programs = algorithms_from(algorithm)
     if len(programs) != 1:
         raise ValueError(f"simulate takes one algorithm, got {algorithm}; compare ranks several")
+    asked_if = whatif.what_if(wishes, faulty)
     setup = set_up(asked, wanted, cluster, nodes, gpus)
     candidate = choose(programs, setup, asked.layout)
 
     from sim.bound import bound
-    from sim.compare import run
     from sim.result import result
 
-    with progress("simulating") as report:
-        schedule, timeline = run(
-            candidate,
-            setup.site,
-            setup.ways,
-            record="full" if wanted.trace else "auto",
-            progress=lambda share, seconds: report(share, f"{seconds * 1e3:.3g} ms simulated"),
-        )
+    schedule, timelines = run_all(candidate, setup, asked_if, "full" if wanted.trace else "auto")
+    times = [one.makespan for one in timelines]
+    timeline = sorted(timelines, key=lambda one: one.makespan)[(len(timelines) - 1) // 2]
     least = bound(candidate.problem, candidate.mesh, setup.site)
     found = result(candidate.algorithm, schedule, timeline, setup.site, least, setup.errors)
     if wanted.json:
-        json.dump(record(setup, found, schedule, timeline, least), sys.stdout, indent=1)
+        answer = record(setup, found, schedule, timeline, least)
+        answer["assumptions"] = [*answer["assumptions"], *whatif.assumptions(asked_if)]
+        json.dump({**answer, **whatif.record(asked_if, times)}, sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        show(setup, found, schedule, timeline, least, program)
+        show(Shown(setup, asked_if, times), found, schedule, timeline, least, program)
 
     from sim.commands.answer import write_files
 
     write_files(schedule, timeline, setup, wanted)
+
+
+class Shown(NamedTuple):
+    """What was asked, and the time of each repeat."""
+
+    setup: Setup
+    asked_if: WhatIf
+    times: list[float]
+
+
+def say(text: str) -> None:
+    """Say something on stderr."""
+    print(f"ringloom: {text}", file=sys.stderr, flush=True)
+
+
+def run_all(candidate: Candidate, setup: Setup, asked_if: WhatIf, how: str) -> tuple[Schedule, list[Timeline]]:
+    """Simulate a candidate, once or for each repeat."""
+    from sim.compare import fastest
+
+    schedule = candidate.schedule()
+    whatif.check_used(asked_if, setup.ways, schedule)
+    timelines = []
+    with progress("simulating") as report:
+        for number, jitter in enumerate(asked_if.jitters):
+
+            def note(share: float, seconds: float, number: int = number) -> None:
+                report((number + share) / len(asked_if.jitters), f"{seconds * 1e3:.3g} ms simulated")
+
+            timeline = fastest(
+                schedule,
+                setup.site,
+                setup.ways,
+                record=how,
+                path=True,
+                progress=note,
+                faults=asked_if.faults,
+                reroute_delay=asked_if.reroute_delay,
+                jitter=jitter,
+                pacing=asked_if.pacing,
+                notice=None if number else say,
+            )
+            timelines.append(timeline)
+    return schedule, timelines
 
 
 def choose(programs: dict[str, Any], setup: Setup, layout: str) -> Candidate:
@@ -106,25 +153,28 @@ def record(setup: Setup, found: Result, schedule: Schedule, timeline: Timeline, 
         "ops": [one._asdict() for one in by_kind(schedule, timeline)],
         "hot_links": [dict(link) for link in timeline.hot_links],
         "peak": peak,
+        "critical_path": timeline.about.get("critical_path"),
     }
 
 
-def show(setup: Setup, found: Result, schedule: Schedule, timeline: Timeline, least: Bound, program: bool) -> None:
+def show(shown: Shown, found: Result, schedule: Schedule, timeline: Timeline, least: Bound, program: bool) -> None:
     """Print the answer for people."""
     from sim import report
     from sim.commands.answer import describe, scaled
-    from sim.commands.depth import effective, kinds, links, memory, times
+    from sim.commands.depth import effective, kinds, links, memory, path, times
 
+    setup, asked_if, repeats = shown
     one = scaled(setup, found)
     with report.printing(sys.stdout) as out:
         report.facts(out, describe(setup) | effective(found))
         out.print()
-        report.facts(out, times(one, least.times(setup.layers)))
+        more = whatif.describe(asked_if, [time * setup.layers for time in repeats])
+        report.facts(out, more | times(one, least.times(setup.layers)))
         out.print()
         out.print(kinds(schedule, timeline))
-        for part in (links(timeline), memory(schedule, timeline)):
+        for part in (links(timeline), path(timeline), memory(schedule, timeline)):
             out.print()
             out.print(part)
         if program:
             out.print(f"\n{schedule}", soft_wrap=True)
-        report.assumptions(out, setup.assumptions)
+        report.assumptions(out, [*setup.assumptions, *whatif.assumptions(asked_if)])

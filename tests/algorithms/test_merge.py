@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from algorithms.ir import Attention, Mesh, ScheduleError, spmd
+from algorithms.ops.attend import attend
+from algorithms.ops.load import load
 from algorithms.ops.merge import meaning
 from executor.exactness import error, forward_bounds, worst_ratio
 from executor.kernels import find
@@ -126,3 +129,12 @@ def test_a_part_merged_twice_is_caught():
     bounds = forward_bounds(*c.block, eps=EPS)
     for found, want, bound in zip(state, dense(*c.block), bounds, strict=True):
         assert worst_ratio(error(found, want), bound) > 1
+
+
+def test_states_do_not_add_up():
+    def body(me, problem):
+        q, k, v = load(me, problem, problem.queries(1)[0], problem.keys(1)[0])
+        return attend(q, k, v) + attend(q, k, v)
+
+    with pytest.raises(ScheduleError, match=r"S6: states of attention do not add up: .* merge\(a, b\)"):
+        spmd("cp")(body)(Attention(1, 1, 8, 4, 4), Mesh(cp=1))

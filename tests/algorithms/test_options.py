@@ -6,6 +6,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+import algorithms
 from algorithms.ir import ScheduleError
 from algorithms.options import algorithms_from, job_from, parse_count, problem_from, problem_options
 
@@ -211,3 +212,9 @@ def test_names_of_frameworks_are_accepted_and_printed_as_ours():
 def test_no_algorithm_is_refused():
     with pytest.raises(ValueError, match="names none"):
         algorithms_from(" , ")
+
+
+def test_all_can_stand_among_names():
+    chosen = algorithms_from("all,ring,p2p")
+
+    assert list(chosen) == algorithms.names()

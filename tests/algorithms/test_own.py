@@ -122,8 +122,8 @@ def failing(file, body):
 @pytest.mark.parametrize(
     "body, message",
     [
-        ("raise SystemExit(3)", r"mine: SystemExit: 3 \(line 10\)$"),
-        ("return 1 / 0", r"mine: ZeroDivisionError: division by zero \(line 10\)$"),
+        ("raise SystemExit(3)", r"mine fails: SystemExit: 3 \(line 10\)$"),
+        ("return 1 / 0", r"mine fails: ZeroDivisionError: division by zero \(line 10\)$"),
         ("return [1, 2][me.coords[0]]", r"mine: S12: .* \(line 10\)$"),
         ("pass", "mine: S10: mine returns the state .*: got None$"),
     ],

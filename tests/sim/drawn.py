@@ -1,10 +1,11 @@
 """Programs that Hypothesis draws."""
 
+import networkx as nx
 import numpy as np
 from hypothesis import strategies as st
 
 from sim.program import Program
-from tests.sim.graphs import MiB, us
+from tests.sim.graphs import MiB, cable, us
 
 
 @st.composite
@@ -57,3 +58,24 @@ def meshed(draw):
         weight = draw(st.sampled_from([1, 1, 1, 3, 1 + ranks % 2]))
         program.permute(dst, nbytes, after, stream=draw(st.integers(0, 4)), weight=weight)
     return program
+
+
+@st.composite
+def clusters(draw, ranks):
+    """Draw a cluster of `ranks` GPUs: machines of one size, a NIC a GPU or one for all, numbers that differ."""
+    graph = nx.DiGraph(name="drawn", sources={}, assumptions=[])
+    each = draw(st.sampled_from([size for size in (1, 2, 4, ranks) if ranks % size == 0]))
+    shared, speed = draw(st.booleans()), st.sampled_from([1e9, 7e9, 50e9])
+    graph.add_node("switch", kind="switch")
+    for rank in range(ranks):
+        host, gpu = f"node{rank // each}", f"gpu{rank}"
+        flop_rate, memory = draw(st.sampled_from([1e10, 1e12, 1e15])), draw(st.sampled_from([1e9, 1e12]))
+        graph.add_node(gpu, kind="gpu", rank=rank, flop_rate=flop_rate, memory_bandwidth=memory, host=host)
+        graph.add_node(f"{host}/nvswitch", kind="nvswitch", host=host)
+        cable(graph, gpu, f"{host}/nvswitch", 9 * draw(speed), 0.2 * us, "nvlink")
+        if not shared:
+            cable(graph, gpu, "switch", draw(speed), draw(st.sampled_from([0.0, 1 * us])), "nic")
+    if shared:
+        for machine in range(ranks // each):
+            cable(graph, f"node{machine}/nvswitch", "switch", draw(speed), 1 * us, "nic")
+    return graph

@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 
 from algorithms import find, names
 from algorithms.ir import Attention, Inapplicable, Mesh
-from sim.bound import bound, least_ingress, least_memory
+from sim.bound import bound, cut, least_ingress, least_memory
+from sim.placement import placed
 from sim.simulate import Site, simulate
+from tests.sim.drawn import clusters
 from topologies.basic import switch
 from topologies.dgx import dgx_h100
 from topologies.units import GB, TFLOP, us
@@ -44,6 +46,32 @@ def test_a_state_narrower_than_the_activations_is_what_is_written():
 
     assert least_memory(wide) - least_memory(narrow) == H * D * N * 2
     assert least_ingress(narrow, Mesh(cp=P)) == H * D * N // P * 2
+
+
+def test_the_cut_is_what_a_machine_must_receive_through_its_nics():
+    # two machines of eight, each with half of the keys, and NICs of 400 Gb/s a GPU
+    problem, mesh = Attention(H, HKV, D, N, N), Mesh(cp=16)
+    others, own = 2 * HKV * D * N // 2 * 2, H * D * N // 2 * 2
+
+    least = cut(problem, mesh, Site(dgx_h100(2)))
+
+    assert least == pytest.approx(min(others, own) / (8 * 50 * GB))
+    assert bound(problem, mesh, Site(dgx_h100(2))).limits["cut"] == least
+
+
+@pytest.mark.parametrize(
+    "axes, nodes, placement",
+    [
+        ({"cp": 8}, 1, range(8)),  # one machine
+        ({"cp": 8, "tp": 2}, 2, range(16)),  # a machine may have all tokens of half of the heads
+        ({"cp": 8, "dp": 2}, 2, range(16)),
+        ({"cp": 9}, 2, range(9)),  # eight and one
+    ],
+)
+def test_where_machines_are_not_alike_there_is_no_cut(axes, nodes, placement):
+    problem = Attention(H, HKV, D, N, N, batch=2)
+
+    assert "cut" not in bound(problem, Mesh(**axes), Site(dgx_h100(nodes), placement=placement)).limits
 
 
 @st.composite
@@ -90,3 +118,19 @@ def test_no_exact_schedule_is_faster(case, machine):
     site = Site(machine(mesh.size), placement=range(mesh.size))
 
     assert simulate(schedule, site).makespan >= bound(problem, mesh, site).seconds * (1 - 1e-12)
+
+
+@given(cases(), st.data())
+def test_no_exact_schedule_is_faster_on_any_cluster_under_any_placement(case, data):
+    program, problem, mesh = case
+    try:
+        schedule = program(problem, mesh)
+    except Inapplicable:
+        return
+    graph = data.draw(clusters(mesh.size))
+    order = data.draw(st.sampled_from(["identity", "snake", "rail", "shuffle:3"]))
+    site = Site(graph, placement=placed(order, graph, mesh.size))
+
+    least = bound(problem, mesh, site)
+
+    assert simulate(schedule, site).makespan >= least.seconds * (1 - 1e-12), least

@@ -9,7 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from sim import jit
+from sim.apart import rates
 from sim.engine import run
+from sim.fold import fold
+from sim.maxplus import recur
 from sim.network import Network
 from sim.program import Program, freeze
 from tests.sim.graphs import MiB, ring_attention, shift, star, two_level, us
@@ -38,6 +41,13 @@ def digest():
     """Return a digest of every span of several runs."""
     jitter = np.random.default_rng(1).uniform(50, 150, 10) * us
     bits = hashlib.sha256()
+    symmetric = freeze(ring_attention(12, 100 * us, 8 * MiB, steps=4), Network(two_level(12, node=4)))
+    folded = fold(symmetric)
+    apart = freeze(ring_attention(10, jitter, 8 * MiB, steps=5), Network(two_level(10)))
+    for spans in (run(folded.frozen), recur(apart, rates(apart))):
+        bits.update(spans.end.tobytes())
+    for table in (folded.ranks.of, folded.links.of, folded.frozen.bare.weight):
+        bits.update(table.tobytes())
     for program, graph, processes in [
         (ring_attention(10, jitter, 8 * MiB, steps=5), two_level(10), []),
         (ring_attention(10, 100 * us, 8 * MiB, steps=5), two_level(10), [faults]),

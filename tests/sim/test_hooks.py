@@ -5,11 +5,16 @@ import dataclasses
 import numpy as np
 import pytest
 
+from algorithms import find
+from algorithms.ir import Attention, Mesh
 from sim.engine import run
+from sim.lower import lower
 from sim.network import Network
 from sim.program import Program, freeze
+from sim.simulate import Site
 from sim.stall import StallError
 from tests.sim.graphs import MiB, ring_attention, star, us
+from topologies.basic import switch
 
 NETWORK = Network(star(2))
 OUT = NETWORK.link("gpu0", "switch")
@@ -161,6 +166,10 @@ def test_a_cycle_of_waits_is_a_stall_that_names_both():
     knotted = frozen.bare._replace(need_position=needs[0], need_stream=needs[1])
     with pytest.raises(StallError) as caught:
         run(dataclasses.replace(frozen, bare=knotted))
+    assert str(caught.value) == (
+        "nothing moves after 0 s: op 0 on stream 0 rank 0 waits for op 1 on stream 1 rank 0, "
+        "which waits for op 0 on stream 0 rank 0"
+    )
     assert [(wait.op, wait.reason) for wait in caught.value.waits] == [
         (first, f"op {second} on stream 1 rank 0"),
         (second, f"op {first} on stream 0 rank 0"),
@@ -178,6 +187,17 @@ def test_a_rendezvous_that_never_comes_names_the_rank_that_is_missing():
     assert reasons[1, 0] == "rank 1, which is at op 1"
     assert reasons[1, 1] == "op 0 on stream 0 rank 1"
     assert reasons[0, 1] == "its rank, whose speed is 0"
+
+
+def test_a_stall_of_a_schedule_names_its_ops():
+    schedule = find("ring")["prefill"](Attention(8, 8, 64, 1024, 1024), Mesh(ring=2))
+    site = Site(switch(2), placement=range(2))
+    lowered = lower(schedule, site.machine, {})
+    frozen = dataclasses.replace(freeze(lowered.program, site.network), label=lowered.label)
+    with pytest.raises(StallError) as caught:
+        run(frozen, processes=[at(0, lambda e: e.set_speed(1, 0))])
+    assert str(caught.value).startswith("nothing moves after ")
+    assert "attend 3 on stream compute rank 1 waits for its rank, whose speed is 0" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,164 @@
+"""The options of `ringloom simulate` that ask what if: faults, compute times that vary, and the pace of collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from algorithms.options import as_record, parse_count
+from sim.commands import faulty
+
+if TYPE_CHECKING:
+    from algorithms.ir import Schedule
+    from sim.faults import Fault
+    from sim.jitter import Jitter
+    from sim.pacing import Pacing
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+REPEATS = 10
+MOST_REPEATS = 1000
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What these options said, as typed; None or () where nothing was said."""
+
+    jitter: float | None
+    seed: int | None
+    repeats: int | None
+    chunks: int | None
+    chunk_size: int | None
+    channels: int | None
+    barrier: str
+    drift: str
+
+
+def _size(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_count(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+_OPTIONS = (
+    click.option("--jitter", type=float, metavar="SHARE", help="Relative deviation of compute times, as 0.05."),
+    click.option("--seed", type=int, metavar="N", help="Of the jitter.  [default: 1]"),
+    click.option("--repeats", type=int, metavar="N", help=f"Runs with jitter.  [default: {REPEATS}]"),
+    click.option("--chunks", type=int, metavar="N", help="Cut each message of a collective into N, a pipeline."),
+    click.option("--chunk-size", callback=_size, metavar="BYTES", help="The same by bytes, as 512K."),
+    click.option("--channels", type=int, metavar="N", help="Chunks under way side by side.  [default: 1]"),
+    click.option("--barrier", default="", metavar="OP,...", help="Collectives kept in step, round by round."),
+    click.option("--drift", default="", metavar="all_to_all", help="Go on when the own send is done."),
+)
+
+
+def what_if_options(command: _Command) -> _Command:
+    """Give a click command these options, as one argument `wishes`."""
+    return as_record("wishes", Wishes, _OPTIONS)(command)
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """Faults and jitter of a run; `jitters` has one a repeat, or a single None."""
+
+    faults: tuple[Fault, ...]
+    reroute_delay: float
+    jitters: tuple[Jitter | None, ...]
+    pacing: Pacing
+
+
+def what_if(wishes: Wishes, broken: faulty.Faulty) -> WhatIf:
+    """Read the options.
+
+    Raises:
+        ValueError: one is written wrongly, or would be ignored.
+    """
+    return WhatIf(*broken.read(), _jitters(wishes), _pacing(wishes))
+
+
+def _pacing(wishes: Wishes) -> Pacing:
+    from sim.pacing import Pacing
+
+    barrier, drift = (
+        tuple(name for part in text.split(",") if (name := part.strip())) for text in (wishes.barrier, wishes.drift)
+    )
+    chunks, channels = (1 if n is None else n for n in (wishes.chunks, wishes.channels))
+    return Pacing(chunks, wishes.chunk_size or 0, channels, barrier, drift)
+
+
+def check_used(asked: WhatIf, ways: Mapping[str, str], schedule: Schedule) -> None:
+    """Refuse what this schedule would ignore.
+
+    Raises:
+        ValueError: a way, a barrier or chunks for collectives that it has not.
+    """
+    used = {op.kind for op in schedule.ops if op.stream is not None and op.kind != "permute"}
+    has = f"{schedule.name} has {', '.join(sorted(used)) or 'no collective but permute'}"
+    pacing = asked.pacing
+    for option, kinds in (("ways", ways), ("barrier", pacing.barrier), ("drift", pacing.drift)):
+        for kind in kinds:
+            if kind not in used:
+                raise ValueError(f"--{option} {kind} changes nothing: {has}")
+    if pacing.cuts and not used:
+        raise ValueError(f"--chunks changes nothing: {has}")
+
+
+def _jitters(wishes: Wishes) -> tuple[Jitter | None, ...]:
+    from sim.jitter import Jitter
+
+    if wishes.jitter is None:
+        for name in ("seed", "repeats"):
+            if getattr(wishes, name) is not None:
+                raise ValueError(f"--{name} is for --jitter: nothing varies here")
+        return (None,)
+    repeats = REPEATS if wishes.repeats is None else wishes.repeats
+    if not 1 <= repeats <= MOST_REPEATS:
+        raise ValueError(f"--repeats must be 1 to {MOST_REPEATS}, got {repeats}")
+    seed = 1 if wishes.seed is None else wishes.seed
+    return tuple(Jitter(wishes.jitter, seed, repeat) for repeat in range(repeats))
+
+
+def assumptions(asked: WhatIf) -> list[str]:
+    """What the answer rests on besides."""
+    found = faulty.assumptions(asked.faults, asked.reroute_delay)
+    if asked.jitters[0] is not None:
+        found.append("jitter: each compute op on each rank takes its time by a lognormal factor of mean 1")
+    return found
+
+
+def describe(asked: WhatIf, times: list[float]) -> dict[str, str]:
+    """What is not as planned, and how much the time varies: a fact a line."""
+    from sim.jitter import Band
+    from topologies.units import format_seconds
+
+    found = faulty.describe(asked.faults)
+    if pacing := asked.pacing.describe():
+        from sim import pacing as paces
+
+        found["pace"] = paces.describe(pacing)
+    jitter = asked.jitters[0]
+    if jitter is not None:
+        band = Band.of(times)
+        found["varies"] = (
+            f"median {format_seconds(band.median)}, p10 {format_seconds(band.p10)}, p90 {format_seconds(band.p90)} "
+            f"over {len(times)} repeats with jitter {jitter.spread:g}, seed {jitter.seed}; the middle one is shown"
+        )
+    return found
+
+
+def record(asked: WhatIf, times: list[float]) -> dict[str, Any]:
+    """The same as `--json` gives it."""
+    from sim.jitter import Band
+
+    found: dict[str, Any] = {
+        "faults": [str(fault) for fault in asked.faults],
+        "pacing": asked.pacing.describe(),
+    }
+    jitter = asked.jitters[0]
+    if jitter is None:
+        return found
+    band = {f"{name}_s": value for name, value in Band.of(times)._asdict().items()}
+    return found | {"jitter": {"spread": jitter.spread, "seed": jitter.seed, **band, "times_s": times}}
