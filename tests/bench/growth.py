@@ -72,14 +72,14 @@ def seconds(name, ranks):
     return json.loads(done.stdout)
 
 
-def line(point):
+def line(point, longest=LONGEST):
     """Return [(ranks, seconds)] as far as it goes."""
     points = []
     for ranks in SIZES:
-        if points and points[-1][1] * STEP > LONGEST:
+        if points and points[-1][1] * STEP > longest:
             break
         cost = point(ranks)
-        if cost is None or cost > LONGEST:
+        if cost is None or cost > longest:
             break
         points.append((ranks, cost))
     return points
@@ -94,7 +94,7 @@ def simgrid_line():
             found = peer.theirs(driver, "attention", "switch", ranks)
             return None if found is None else found[1]
 
-        return line(point)
+        return line(point, 2 * LONGEST)
 
 
 def draw(lines, path):
