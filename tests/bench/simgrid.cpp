@@ -15,7 +15,7 @@ namespace sg4 = simgrid::s4u;
 
 static const double NIC = 50e9, NVLINK = 450e9, MIB = 1048576, ATTEND = 100e-6, FLOPS = 1e9;
 // The last two are called precision/timing and precision/work-amount from SimGrid 4 on. They matter: at its own
-// precision SimGrid takes flows to be over some bytes early, and rounds on 64 ranks end at 4193.7 us, not at 4202.0.
+// precision SimGrid lets rounds on 64 ranks of two levels end at 4193.7 us, not at 4202.0.
 static const char* OPTIONS[] = {"network/model:CM02",    "network/bandwidth-factor:1", "network/latency-factor:1",
                                 "network/TCP-gamma:0",   "network/weight-S:0",         "network/crosstraffic:0",
                                 "surf/precision:1e-14",  "maxmin/precision:1e-9"};
