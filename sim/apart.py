@@ -18,7 +18,7 @@ CLEAR = 1e-9  # relative: what two numbers must differ by to be told apart whate
 def rates(frozen: Frozen) -> Floats | None:
     """Return the rate of each flow, [flows]; None where one might hold another back, or an op needs a later one."""
     plan, pad = frozen.bare, len(frozen.capacity) - 1
-    if not _is_in_order(plan):
+    if not _is_in_order(plan) or (plan.claim != 1).any():  # a claim rounds: (share / 3) * 3
         return None
     uses = _uses(plan)
     sending = _ranks_over(plan.dst, True, plan.route, plan.weight, uses, pad)

@@ -69,9 +69,10 @@ def _rank_colours(frozen: Frozen, most: int) -> Colours | None:
 def _refine(frozen: Frozen, rank: Colours, most: int) -> tuple[Partition, Partition] | None:
     """Refine until no more classes appear; None where they are too many, or still come after many rounds."""
     plan, pad = frozen.bare, len(frozen.capacity) - 1
-    link, latency, before = _bits(frozen.capacity[:-1]), _bits(plan.latency), (0, 0)
+    link, nature, before = _bits(frozen.capacity[:-1]), _bits(plan.latency), (0, 0)
+    add_colours(nature, plan.claim.view(np.uint64))
     for _ in range(ROUNDS):
-        rank, link = refined(rank, link, plan.dst, plan.route, latency, pad)
+        rank, link = refined(rank, link, plan.dst, plan.route, nature, pad)
         ranks, links = _partition(rank), _partition(link)
         now = len(ranks.member), len(links.member)
         if now[0] > most:
@@ -99,11 +100,12 @@ def _is_equitable(frozen: Frozen, ranks: Partition, links: Partition) -> bool:
     if (frozen.capacity[:-1] != frozen.capacity[links.member][links.of]).any():
         return False
     padded = np.append(links.of, len(links.member))
-    if not flows_agree(plan.dst, plan.src, plan.route, plan.latency, ranks.of, ranks.member, padded):
+    flows = plan.dst, plan.src, plan.route, plan.latency, plan.claim
+    if not flows_agree(*flows, ranks.of, ranks.member, padded):
         return False
-    start, flows = flows_by_link(plan.dst, plan.route, len(links.of))
+    start, on_link = flows_by_link(plan.dst, plan.route, len(links.of))
     classes, count = _flow_classes(frozen, ranks)
-    return links_agree(start, flows, classes, count, links.of, links.member)
+    return links_agree(start, on_link, classes, count, links.of, links.member)
 
 
 def _is_uniform(row: Row, ranks: Partition) -> bool:
@@ -130,6 +132,7 @@ def _quotient(frozen: Frozen, ranks: Partition, links: Partition) -> Frozen:
         src=_ends(plan.src, ranks),
         route=route,
         weight=multiplicities(start, flows, classes, links.member, route),
+        claim=plan.claim[kept],
         latency=plan.latency[kept],
     )
     rows = tuple(row if row.is_shared else Row(row.at(ranks.member)) for row in frozen.rows)

@@ -1,11 +1,11 @@
 """Max-min fair sharing: exact, by progressive filling, for the flows that a change can reach.
 
-All flows grow alike until some link is full; the flows of the full links keep the rate they have, the
-others grow on (Bertsekas and Gallager, "Data Networks", 1992, section 6.5.2).
+All flows grow alike, or each by its claim, until some link is full; the flows of the full links keep the
+rate they have, the others grow on (Bertsekas and Gallager, "Data Networks", 1992, section 6.5.2).
 
 Only the connected components of dirty links are solved: flows and links are connected when one is on
-the other. A link adds up its integer weights before it multiplies, once a round, so that one flow of
-weight 3 and three flows of weight 1 give the same bits.
+the other. A link adds up its integer weights and claims before it multiplies, once a round: one flow of
+weight 3, which stands for three, and three flows of weight 1 give the same bits.
 """
 
 import numpy as np
@@ -125,12 +125,12 @@ def _gather(plan: Plan, state: State, work: Work, link: int) -> tuple[int, int]:
 
 @inlined
 def _fill(plan: Plan, state: State, work: Work, links: int, flows: int, now: float) -> None:
-    """Fill the component in work.links and work.flows, one round for each distinct rate."""
+    """Fill the component in work.links and work.flows, one round for each distinct share."""
     for x in range(links):
         link = work.links[x]
         work.used[link] = 0
         work.left[link] = state.capacity[link]
-    _add_weights(plan, state, work.flows, 0, flows, work.used)
+    _add_claims(plan, state, work.flows, 0, flows, work.used)
     while flows > 0:
         share = np.inf
         for x in range(links):
@@ -142,27 +142,29 @@ def _fill(plan: Plan, state: State, work: Work, links: int, flows: int, now: flo
             full = share * (1 + TOLERANCE)
             work.tight[link] = work.used[link] > 0 and work.left[link] / work.used[link] <= full
         growing = _move_held_back(plan, state, work, flows)
-        _add_weights(plan, state, work.flows, growing, flows, work.gone)
+        _add_claims(plan, state, work.flows, growing, flows, work.gone)
         for x in range(links):
             link = work.links[x]
             work.left[link] = max(0.0, work.left[link] - share * work.gone[link])
             work.used[link] -= work.gone[link]
             work.gone[link] = 0
         for x in range(growing, flows):
-            set_rate(state, work, work.flows[x], share, now)
+            slot = work.flows[x]
+            set_rate(state, work, slot, share * plan.claim[state.flow[slot]], now)
         flows = growing
 
 
 @inlined
-def _add_weights(plan: Plan, state: State, flows: Longs, begin: int, end: int, total: Longs) -> None:
-    """Add the weights of flows[begin:end] to `total` of each link they cross."""
+def _add_claims(plan: Plan, state: State, flows: Longs, begin: int, end: int, total: Longs) -> None:
+    """Add the claims of flows[begin:end] to `total` of each link they cross."""
     pad = len(state.capacity) - 1
     for x in range(begin, end):
         flow = state.flow[flows[x]]
+        claim = plan.claim[flow]
         for hop in range(plan.route.shape[1]):
             link = plan.route[flow, hop]
             if link != pad:
-                total[link] += plan.weight[flow, hop]
+                total[link] += plan.weight[flow, hop] * claim
 
 
 @inlined

@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from sim.network import Network
 from sim.rows import Row, row, table
-from sim.state import COMPUTE, PERMUTE, Bools, Floats, Ints, Plan
+from sim.state import COMPUTE, PERMUTE, Bools, Floats, Ints, Longs, Plan
 
 Numbers = float | npt.ArrayLike | Row  # one for all ranks, or one a rank
+MOST_WEIGHT = 1 << 40  # so that a link's total of millions is whole and exact
 ROW_BYTES = 40  # of memory for a number of one rank: as given, as kept, as the engine has it, and whom it goes to
 
 
@@ -36,6 +37,7 @@ class Program:
         self.pattern_of: list[int] = []
         self.rows: list[Row] = []
         self.patterns: list[Ints] = []
+        self.weights: list[Longs] = []  # of each pattern: one number, or one a rank
         self._row_ids: dict[int, int] = {}
         self._numbers: dict[float, int] = {}  # the rows that are one number
         self._pattern_ids: dict[object, int] = {}
@@ -47,17 +49,25 @@ class Program:
         """Add a compute of `cost` seconds [ranks]; return its op id."""
         return self._add(COMPUTE, self._row(cost, "cost"), 0, after, stream)
 
-    def permute(self, dst: npt.ArrayLike, nbytes: Numbers, after: Sequence[int] = (), stream: int = 1) -> int:
+    def permute(
+        self,
+        dst: npt.ArrayLike,
+        nbytes: Numbers,
+        after: Sequence[int] = (),
+        stream: int = 1,
+        weight: int | Longs = 1,
+    ) -> int:
         """Add a permute: rank r sends nbytes[r] bytes to rank dst[r] (-1: to none); return its op id.
 
         It starts on a rank when the rank's inputs are there, its flow when both ends have started, and is
         done on a rank when its own send and its own receive are. A rank sends to itself in no time.
+        A full link divides itself in proportion to `weight`, whole numbers, one or [ranks].
         """
         index = self._row(nbytes, "nbytes")
         if index not in self._whole:
             self._check(self.rows[index], lambda x: x == np.floor(x), "nbytes", "whole numbers")
             self._whole.add(index)
-        return self._add(PERMUTE, index, self._pattern(dst), after, stream)
+        return self._add(PERMUTE, index, self._pattern(dst, weight), after, stream)
 
     def _add(self, kind: int, row: int, pattern: int, after: Sequence[int], stream: int) -> int:
         op = len(self.kinds)
@@ -108,18 +118,20 @@ class Program:
                 value = np.atleast_1d(row.at())[rank]
                 raise ValueError(f"{name} must be {rule}: op {len(self.kinds)} has {value:g} on rank {rank}")
 
-    def _pattern(self, dst: npt.ArrayLike) -> int:
-        """Return the row of `dst`; equal patterns share one."""
-        known = self._pattern_ids.get(id(dst))
+    def _pattern(self, dst: npt.ArrayLike, weight: int | Longs) -> int:
+        """Return the row of `dst`; equal patterns of equal weights share one."""
+        known = self._pattern_ids.get((id(dst), id(weight)))
         if known is not None:
             return known
         pattern = np.asarray(dst, np.int32)
         _check_pattern(pattern, self.ranks, len(self.kinds))
-        index = self._pattern_ids.setdefault(pattern.tobytes(), len(self.patterns))
+        weights = _weights(weight, self.ranks, len(self.kinds))
+        index = self._pattern_ids.setdefault((pattern.tobytes(), weights.tobytes()), len(self.patterns))
         if index == len(self.patterns):
             self.patterns.append(pattern)
-        self._held.append(dst)
-        self._pattern_ids[id(dst)] = index
+            self.weights.append(weights)
+        self._held += [dst, weight]
+        self._pattern_ids[id(dst), id(weight)] = index
         return index
 
 
@@ -143,6 +155,16 @@ def _check_pattern(dst: Ints, ranks: int, op: int) -> None:
     sends = np.bincount(dst[dst >= 0], minlength=ranks)
     if sends.max() > 1:
         raise ValueError(f"dst must name a rank once: op {op} names {sends.argmax()} {sends.max()} times")
+
+
+def _weights(weight: int | Longs, ranks: int, op: int) -> Longs:
+    """Return weights as an array, of one number or of [ranks], checked."""
+    weights = np.asarray(weight)
+    if weights.shape not in ((), (ranks,)) or weights.dtype.kind not in "iu":
+        raise ValueError(f"weight must be one whole number or one a rank ({ranks}): op {op} has {weight!r}")
+    if weights.min() < 1 or weights.max() > MOST_WEIGHT:
+        raise ValueError(f"weight must be 1 to {MOST_WEIGHT}: op {op} has {weights.min()} to {weights.max()}")
+    return weights.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -204,6 +226,7 @@ def freeze(program: Program, network: Network) -> Frozen:
         src=src,
         route=route,
         weight=(route != network.pad).astype(np.int32),
+        claim=_claims(program),
         latency=latency,
     )
     return Frozen(program.ranks, network, tuple(program.rows), plan, network.capacity)
@@ -260,6 +283,14 @@ def _ends(program: Program) -> tuple[Ints, Ints]:
     pattern, sender = np.nonzero(dst >= 0)
     src[pattern, dst[pattern, sender]] = sender
     return dst, src
+
+
+def _claims(program: Program) -> Longs:
+    """Return the weight of each flow."""
+    claims = np.ones((max(1, len(program.weights)), program.ranks), np.int64)
+    for pattern, weights in enumerate(program.weights):
+        claims[pattern] = weights
+    return claims.ravel()
 
 
 def _routes(dst: Ints, network: Network) -> tuple[Ints, Floats]:

@@ -35,14 +35,12 @@ def add_colours(colours: Colours, more: Colours) -> None:
 
 
 @compiled
-def refined(
-    rank: Colours, link: Colours, dst: Ints, route: Ints, latency: Colours, pad: int
-) -> tuple[Colours, Colours]:
+def refined(rank: Colours, link: Colours, dst: Ints, route: Ints, nature: Colours, pad: int) -> tuple[Colours, Colours]:
     """Colour ranks by the flows they send and receive, links by the flows they carry; once.
 
     Args:
         rank, link: [ranks], [links] colours so far.
-        dst: [patterns, ranks]. route: [flows, hops]. latency: [flows], as bits.
+        dst: [patterns, ranks]. route: [flows, hops]. nature: [flows] colours of what a flow is by itself.
     """
     patterns, ranks = dst.shape
     sent, received = np.zeros(ranks, np.uint64), np.zeros(ranks, np.uint64)
@@ -52,7 +50,7 @@ def refined(
             receiver, flow = dst[pattern, sender], pattern * ranks + sender
             if receiver < 0:
                 continue
-            colour = joined(joined(joined(np.uint64(pattern), rank[sender]), rank[receiver]), latency[flow])
+            colour = joined(joined(joined(np.uint64(pattern), rank[sender]), rank[receiver]), nature[flow])
             for hop in range(route.shape[1]):
                 if route[flow, hop] != pad:
                     colour = joined(colour, link[route[flow, hop]])
@@ -90,7 +88,14 @@ def flows_by_link(dst: Ints, route: Ints, links: int) -> tuple[Longs, Longs]:
 
 @compiled
 def flows_agree(
-    dst: Ints, src: Ints, route: Ints, latency: Floats, rank_class: Longs, member: Longs, link_class: Longs
+    dst: Ints,
+    src: Ints,
+    route: Ints,
+    latency: Floats,
+    claim: Longs,
+    rank_class: Longs,
+    member: Longs,
+    link_class: Longs,
 ) -> bool:
     """Return whether each rank sends and receives as the member that stands for its class does."""
     patterns, ranks = dst.shape
@@ -103,7 +108,7 @@ def flows_agree(
                     return False
             if dst[pattern, rank] >= 0:
                 flow, other = pattern * ranks + rank, pattern * ranks + model
-                if latency[flow] != latency[other]:
+                if latency[flow] != latency[other] or claim[flow] != claim[other]:
                     return False
                 for hop in range(route.shape[1]):
                     if link_class[route[flow, hop]] != link_class[route[other, hop]]:

@@ -44,6 +44,7 @@ class Plan(NamedTuple):
     src: Ints  # [patterns, ranks] the sender of each rank's inward flow, -1: none
     route: Ints  # [flows, hops] links, padded at the end with the last link (infinitely wide)
     weight: Ints  # [flows, hops] how many such flows the link carries: 1 unless folded
+    claim: Longs  # [flows] a link divides itself among its flows in proportion: 1 unless given
     latency: Floats  # [flows] seconds
 
 
@@ -85,8 +86,8 @@ class Work(NamedTuple):
     flows: Longs  # slots of the flows of the component at hand
     link_stamp: Longs  # [links + 1] the last solve that saw it
     flow_stamp: Longs  # [slots]
-    used: Longs  # [links + 1] total weight of the flows not yet given a rate
-    gone: Longs  # [links + 1] total weight of those given one in this round
+    used: Longs  # [links + 1] total claim of the flows not yet given a rate
+    gone: Longs  # [links + 1] total claim of those given one in this round
     left: Floats  # [links + 1] capacity not yet given away
     tight: Bools  # [links + 1] a link that decides this round
 

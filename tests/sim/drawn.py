@@ -55,7 +55,8 @@ def meshed(draw):
             )
         )
         nbytes = numbers * (MiB + 7) if draw(st.booleans()) else float(3 * MiB)
-        program.permute(dst, nbytes, after, stream=draw(st.integers(0, 4)))
+        weight = draw(st.sampled_from([1, 1, 1, 3, 1 + ranks % 2]))
+        program.permute(dst, nbytes, after, stream=draw(st.integers(0, 4)), weight=weight)
     return program
 
 

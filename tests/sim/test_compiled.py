@@ -29,11 +29,11 @@ def faults(env, engine):
     engine.set_speed(5, 0.5)
 
 
-def all_at_once(ranks):
+def all_at_once(ranks, weight=1):
     """Return an all-to-all of unequal sizes in which every flow shares links."""
     program, sizes = Program(ranks), np.random.default_rng(0).integers(0, MiB, (ranks, ranks))
     for k in range(1, ranks):
-        program.permute(shift(ranks, k), sizes[k], stream=k)
+        program.permute(shift(ranks, k), sizes[k], stream=k, weight=weight)
     return program
 
 
@@ -53,6 +53,7 @@ def digest():
         (ring_attention(10, 100 * us, 8 * MiB, steps=5), two_level(10), [faults]),
         (all_at_once(10), two_level(10), [faults]),
         (all_at_once(6), star(6), []),
+        (all_at_once(10, weight=np.arange(1, 11) * 12345678901), two_level(10), [faults]),
     ]:
         spans = run(freeze(program, Network(graph)), processes=processes)
         for array in (spans.start, spans.end, spans.link_bytes):

@@ -10,68 +10,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.engine import Engine, run
-from sim.program import Program, freeze
+from sim.program import freeze
 from sim.state import TRANSFER
+from tests.sim.bundles import Bundle, bundles, sends
 
 
-class Bundle:
-    """Any routes at all: flow k goes from rank 2k to rank 2k + 1 over routes[k], without latency."""
-
-    def __init__(self, capacity, routes):
-        self.name, self.ranks, self.pad, self.routes = "bundle", 2 * len(routes), len(capacity), routes
-        self.capacity = np.append(np.array(capacity, float), np.inf)
-        self.latency = np.zeros(len(capacity) + 1)
-        self.links = [(f"a{link}", f"b{link}") for link in range(len(capacity))]
-
-    def route(self, source, destination):
-        table = np.full((len(source), max(map(len, self.routes))), self.pad)
-        for row, (s, d) in enumerate(zip(source, destination, strict=True)):
-            if s != d:
-                table[row, : len(self.routes[s // 2])] = self.routes[s // 2]
-        return table
-
-
-def sends(sizes, starts=None):
-    """Return the program of Bundle's flows."""
-    ranks = 2 * len(sizes)
-    program, dst, nbytes, wait = Program(ranks), np.full(ranks, -1), np.zeros(ranks), np.zeros(ranks)
-    dst[::2] = np.arange(1, ranks, 2)
-    nbytes[::2] = sizes
-    wait[::2] = starts if starts is not None else 0
-    program.permute(dst, nbytes, after=[program.compute(wait)])
-    return program
-
-
-@st.composite
-def bundles(draw):
-    """Draw integer capacities and routes of 1-4 links."""
-    links = draw(st.integers(1, 8))
-    capacity = draw(st.lists(st.integers(1, 60), min_size=links, max_size=links))
-    route = st.lists(st.integers(0, links - 1), min_size=1, max_size=min(4, links), unique=True)
-    return capacity, draw(st.lists(route, min_size=1, max_size=14))
-
-
-def fair_rates(capacity, routes):
-    """Raise all rates together, a step at a time to the next full link; a flow on a full link stays."""
+def fair_rates(capacity, routes, weights=None):
+    """Raise all rates by their weights, a step at a time to the next full link; a flow on a full link stays."""
+    weights = weights or [1] * len(routes)
     rates, growing = [Fraction(0)] * len(routes), set(range(len(routes)))
     while growing:
         room = []
         for link, width in enumerate(capacity):
             through = [k for k, route in enumerate(routes) if link in route]
-            climbers = len(growing.intersection(through))
+            climbers = sum(weights[k] for k in growing.intersection(through))
             if climbers:
                 room.append((Fraction(width) - sum(rates[k] for k in through)) / climbers)
         for k in growing:
-            rates[k] += min(room)
+            rates[k] += weights[k] * min(room)
         load = [sum(rates[k] for k, route in enumerate(routes) if link in route) for link in range(len(capacity))]
         growing = {k for k in growing if all(load[link] < capacity[link] for link in routes[k])}
     return rates
 
 
-def first_rates(network, sizes):
+def first_rates(network, sizes, weights=None):
     """Return the rates of the flows after the first instant."""
     env = simpy.Environment()
-    engine = Engine(env, freeze(sends(sizes), network), burst=False)
+    engine = Engine(env, freeze(sends(sizes, weights=weights), network), burst=False)
     env.step()
     (slots,) = np.nonzero(engine.state.phase == TRANSFER)
     assert len(slots) == len(sizes)
@@ -85,20 +50,12 @@ def test_rates_equal_those_of_exact_fractions(case):
     assert rates == pytest.approx([float(rate) for rate in fair_rates(capacity, routes)], rel=1e-13)
 
 
-@given(bundles())
-def test_every_flow_has_a_bottleneck(case):
-    # The definition: some link on the way is full, and no flow on it is faster.
+@given(bundles(), st.data())
+def test_weighted_rates_equal_those_of_exact_fractions(case, data):
     capacity, routes = case
-    rates = first_rates(Bundle(capacity, routes), [1e6] * len(routes))
-    through = [[k for k, route in enumerate(routes) if link in route] for link in range(len(capacity))]
-    for link, width in enumerate(capacity):
-        assert rates[through[link]].sum() <= width * (1 + 1e-12)
-    for k, route in enumerate(routes):
-        assert any(
-            rates[through[link]].sum() >= capacity[link] * (1 - 1e-12)
-            and rates[k] >= rates[through[link]].max() * (1 - 1e-12)
-            for link in route
-        )
+    weights = data.draw(st.lists(st.integers(1, 9), min_size=len(routes), max_size=len(routes)))
+    rates = first_rates(Bundle(capacity, routes), [1e6] * len(routes), weights)
+    assert rates == pytest.approx([float(rate) for rate in fair_rates(capacity, routes, weights)], rel=1e-13)
 
 
 def exact_ends(capacity, routes, sizes, starts):

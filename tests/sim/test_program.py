@@ -22,6 +22,15 @@ def test_equal_patterns_share_a_row():
     assert program.pattern_of == [0, 0, 0, 1, 0]
 
 
+def test_a_weight_makes_it_another_pattern():
+    program = Program(3)
+    for weight in (1, 5, np.array([1, 5, 7]), 5, 1):
+        program.permute([1, 2, 0], 8, weight=weight)
+    program.compute(1.0)
+    assert program.pattern_of == [0, 1, 2, 1, 0, 0]
+    assert freeze(program, Network(star(3))).plan.claim.tolist() == [1, 1, 1, 5, 5, 5, 1, 5, 7]
+
+
 def test_an_op_may_wait_for_any_number_of_ops():
     # Only the last op of each other stream counts: streams are in order.
     program = Program(2)
@@ -50,6 +59,10 @@ def test_an_op_may_wait_for_any_number_of_ops():
         (lambda p: p.permute([1], 8), r"dst must have one entry a rank \(2\): op 0 has shape \(1,\)"),
         (lambda p: p.permute([1, 2], 8), r"dst must be -1 \(none\) or 0 to 1: op 0 has 1 to 2"),
         (lambda p: p.permute([1, 1], 8), "dst must name a rank once: op 0 names 1 2 times"),
+        (lambda p: p.permute([1, 0], 8, weight=0), f"weight must be 1 to {2**40}: op 0 has 0 to 0"),
+        (lambda p: p.permute([1, 0], 8, weight=[1, 2**41]), f"weight must be 1 to {2**40}: op 0 has 1 to {2**41}"),
+        (lambda p: p.permute([1, 0], 8, weight=0.5), r"weight must be one whole number or one a rank \(2\): op 0"),
+        (lambda p: p.permute([1, 0], 8, weight=[1, 2, 3]), r"weight must be one whole number or one a rank \(2\)"),
     ],
 )
 def test_an_absurd_op_is_refused_in_one_line(add, message):

@@ -1,0 +1,1 @@
+"""Times that another simulator gave, and the scripts that asked it."""
