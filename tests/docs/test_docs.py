@@ -25,6 +25,7 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 BIN = Path(sys.executable).parent
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROGRAMS = ("ringloom", "ringloom-run", "mpiexec")
+PROGRESS = re.compile(r"^ringloom: \w+: +\d+%, .*\n", re.MULTILINE)  # said when a machine is slow
 SHARE = re.compile(r"\b(0\.0)\d{2,}\b")  # an error as a share of its bound: its last digits are the processor's
 FILE = re.compile(r"# ([\w/]+\.py)\n")
 COMMAND = re.compile(r"^\$ ((?:ringloom|mpiexec).*)\n((?:(?!\$ ).*\n?)*)", re.MULTILINE)
@@ -78,7 +79,7 @@ def run_command(command):
     program, *args = (str(BIN / word) if word in PROGRAMS else word for word in shlex.split(command))
     plain = os.environ | {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
     done = subprocess.run([program, *args], capture_output=True, text=True, env=plain, timeout=120)
-    return done.stdout + done.stderr
+    return done.stdout + PROGRESS.sub("", done.stderr)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
