@@ -48,13 +48,22 @@ class TensorType:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
+ALL_HEADS = Const(0)  # the first head of a value that was not split by heads
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
-    """What one op writes on every rank."""
+    """What one op writes on every rank.
+
+    Attributes:
+        tokens: the positions whose rows a rank holds.
+        heads: the number of the first head that a rank holds, of those of its share of the job (batch folded in).
+    """
 
     id: int
     type: TensorType
     tokens: Tokens
+    heads: Expr = ALL_HEADS
 
     @property
     def shape(self) -> tuple[Expr | int, ...]:

@@ -12,11 +12,12 @@ from algorithms.ir.expr import Expr, ScheduleError
 from algorithms.ir.layout import LAYOUTS
 from algorithms.ir.mesh import JOB_AXES, Mesh
 from algorithms.ir.problem import PHASES, Attention, Inapplicable
-from algorithms.ir.schedule import Op, Partial, Schedule, TensorType, Value
+from algorithms.ir.schedule import ALL_HEADS, Op, Partial, Schedule, TensorType, Value
 from algorithms.ir.tokens import Tokens
 
 Results = Partial | Mapping[str, Value]
 Body = Callable[["Rank", Attention], Results]
+Output = tuple[TensorType, Tokens] | tuple[TensorType, Tokens, Expr]  # type, tokens, and heads if not the first input's
 
 
 class Rank:
@@ -38,14 +39,15 @@ class Rank:
         self,
         kind: str,
         inputs: Sequence[Value],
-        outputs: Sequence[tuple[TensorType, Tokens]],
+        outputs: Sequence[Output],
         over: tuple[str, ...] = (),
         lane: int = 0,
         **params: Any,
     ) -> tuple[Value, ...]:
-        """Append one op and return the values it writes."""
+        """Append one op and return the values it writes; they hold the heads of its first input unless they say."""
         first, self._values = self._values, self._values + len(outputs)
-        values = tuple(Value(first + k, *output) for k, output in enumerate(outputs))
+        heads = inputs[0].heads if inputs else ALL_HEADS
+        values = tuple(Value(first + k, *output[:2], *(output[2:] or (heads,))) for k, output in enumerate(outputs))
         self.ops.append(Op(len(self.ops), kind, tuple(inputs), values, params, over, lane))
         return values
 

@@ -22,7 +22,8 @@ def all_gather(*xs: Value, over: Any, lane: int = 0) -> Any:
     axes = {a: mesh.axes[a] for a in mesh.over(over)}
     tokens = {id(x.tokens): gather(x.tokens, axes) for x in xs}
     outputs = [
-        (TensorType(tokens[id(x.tokens)].count, x.type.width, x.type.dtype), tokens[id(x.tokens)]) for x in distinct(xs)
+        (TensorType(tokens[id(x.tokens)].count, x.type.width, x.type.dtype), tokens[id(x.tokens)], x.heads)
+        for x in distinct(xs)
     ]
     return emitted("all_gather", xs, outputs, over, lane)
 

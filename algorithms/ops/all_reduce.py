@@ -29,7 +29,7 @@ def all_reduce(*xs: Value, over: Any, op: str, lane: int = 0) -> Any:
     for x in xs:
         if x.tokens.replace(alike).key != x.tokens.key and mesh.count(mesh.over(over)) > 1:
             raise ScheduleError(f"S6: all_reduce over {over} joins rows of different tokens: {x} holds {x.tokens}")
-    return emitted("all_reduce", xs, [(x.type, x.tokens) for x in distinct(xs)], over, lane, op=op)
+    return emitted("all_reduce", xs, [(x.type, x.tokens, x.heads) for x in distinct(xs)], over, lane, op=op)
 
 
 combine = reduce_scatter.combine

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.ir.expr import Ints, ScheduleError
+from algorithms.ir.expr import Ints, ScheduleError, total
 from algorithms.ir.mesh import Mesh
 from algorithms.ir.problem import ITEMSIZE
 from algorithms.ir.schedule import Op, TensorType, Value
@@ -27,8 +27,9 @@ def split_heads(*xs: Value, over: Any, lane: int = 0) -> Any:
     for x in distinct(xs):
         if x.type.width[0] % p:
             raise ScheduleError(f"S3: all_to_all over {over} splits heads in {p}, {x} has {x.type.width[0]}")
-        tokens = gather(x.tokens, axes)
-        outputs.append((TensorType(tokens.count, (x.type.width[0] // p, *x.type.width[1:]), x.type.dtype), tokens))
+        tokens, heads = gather(x.tokens, axes), x.type.width[0] // p
+        first = total(x.heads, mesh.member(mesh.over(over)) * heads)
+        outputs.append((TensorType(tokens.count, (heads, *x.type.width[1:]), x.type.dtype), tokens, first))
     return emitted("all_to_all", xs, outputs, over, lane, split="heads")
 
 
@@ -43,8 +44,13 @@ def split_tokens(*xs: Value, over: Any, like: Value, lane: int = 0) -> Any:
     for x in xs:
         if x.tokens.key != rows.key:
             raise ScheduleError(f"S5: all_to_all over {over} needs the rows {rows}, {x} holds {x.tokens}")
+    axes = mesh.over(over)
     outputs = [
-        (TensorType(like.type.rows, (x.type.width[0] * p, *x.type.width[1:]), x.type.dtype), like.tokens)
+        (
+            TensorType(like.type.rows, (x.type.width[0] * p, *x.type.width[1:]), x.type.dtype),
+            like.tokens,
+            total(x.heads, mesh.member(axes) * -x.type.width[0]),
+        )
         for x in distinct(xs)
     ]
     return emitted("all_to_all", xs, outputs, over, lane, split="tokens")

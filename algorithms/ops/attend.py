@@ -41,6 +41,11 @@ def check_operands(q: Value, k: Value, v: Value) -> None:
     if k.type.width[0] != v.type.width[0] or q.type.width[0] % k.type.width[0]:
         heads = (q.type.width[0], k.type.width[0], v.type.width[0])
         raise ScheduleError(f"S7: KV heads must agree and divide the query heads, got q, k, v heads {heads}")
+    if q.heads.key != (k.heads * (q.type.width[0] // k.type.width[0])).key or k.heads.key != v.heads.key:
+        raise ScheduleError(
+            f"S7: queries from head {q.heads} on read KV heads that are theirs: got keys from {k.heads} on, "
+            f"values from {v.heads} on"
+        )
     if q.type.width[1] != k.type.width[1]:
         raise ScheduleError(f"S7: queries and keys have heads of one width, got q {q.type.width}, k {k.type.width}")
 

@@ -33,7 +33,9 @@ def attend_backward(q: Value, k: Value, v: Value, do: Value, lse: Value, delta: 
     """
     me = tracing()
     check_operands(q, k, v)
-    outputs = [(TensorType(x.type.rows, x.type.width, me.problem.grad_dtype), x.tokens) for x in _distinct(q, k, v)]
+    outputs = [
+        (TensorType(x.type.rows, x.type.width, me.problem.grad_dtype), x.tokens, x.heads) for x in _distinct(q, k, v)
+    ]
     params = mask_params(me.problem) | {"shared": k is v}
     written = me.emit("attend_backward", (q, k, v, do, lse, delta), outputs, **params)
     return Gradients(written[0], written[1], written[-1])

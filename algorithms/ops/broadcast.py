@@ -25,7 +25,11 @@ def broadcast(*xs: Value, over: Any, root: int = 0, lane: int = 0) -> Any:
         raise ScheduleError(f"S3: broadcast over {over} has {mesh.count(axes)} members, got root {root}")
     origin = mesh.unravel(Const(root), axes)
     outputs = [
-        (TensorType(x.type.rows.replace(origin), x.type.width, x.type.dtype), x.tokens.replace(origin))
+        (
+            TensorType(x.type.rows.replace(origin), x.type.width, x.type.dtype),
+            x.tokens.replace(origin),
+            x.heads.replace(origin),
+        )
         for x in distinct(xs)
     ]
     return emitted("broadcast", xs, outputs, over, lane, root=root)

@@ -23,6 +23,8 @@ def same_tokens(kind: str, a: Value, b: Value) -> None:
     """Law S6: operands joined row by row hold the same tokens in the same order."""
     if a.tokens is not b.tokens and a.tokens.key != b.tokens.key:
         raise ScheduleError(f"S6: {kind} joins rows of different tokens: {a} holds {a.tokens}, {b} holds {b.tokens}")
+    if a.heads.key != b.heads.key:
+        raise ScheduleError(f"S6: {kind} joins different heads: {a} has those from {a.heads} on, {b} from {b.heads}")
     if a.type.width != b.type.width or a.type.dtype != b.type.dtype:
         raise ScheduleError(f"S6: {kind} joins different types: {a} is {a.type}, {b} is {b.type}")
 

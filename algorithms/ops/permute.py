@@ -46,7 +46,12 @@ def permute(
         origin = mesh.unravel(Inverse(checked(as_expr(to), mesh, axes), axes, mesh), axes)
     moved = {id(x.tokens): x.tokens.replace(origin) for x in xs}
     outputs = [
-        (TensorType(x.type.rows.replace(origin), x.type.width, x.type.dtype), moved[id(x.tokens)]) for x in distinct(xs)
+        (
+            TensorType(x.type.rows.replace(origin), x.type.width, x.type.dtype),
+            moved[id(x.tokens)],
+            x.heads.replace(origin),
+        )
+        for x in distinct(xs)
     ]
     return emitted("permute", xs, outputs, axes, lane, origin=origin, buffers=buffers)
 

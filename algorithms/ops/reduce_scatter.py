@@ -32,7 +32,7 @@ def reduce_scatter(xs: Partial | Sequence[Value], over: Any, op: str, like: Valu
     for x in xs:
         if x.tokens.key != rows.key:
             raise ScheduleError(f"S5: reduce_scatter over {over} needs the rows {rows}, {x} holds {x.tokens}")
-    outputs = [(TensorType(like.type.rows, x.type.width, x.type.dtype), like.tokens) for x in distinct(xs)]
+    outputs = [(TensorType(like.type.rows, x.type.width, x.type.dtype), like.tokens, x.heads) for x in distinct(xs)]
     result = emitted("reduce_scatter", tuple(xs), outputs, over, lane, op=op)
     return Partial(*result) if isinstance(xs, Partial) else result
 

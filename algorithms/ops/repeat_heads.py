@@ -25,7 +25,7 @@ def repeat_heads(*xs: Value, times: int) -> tuple[Value, ...]:
 def _repeat(x: Value, times: int) -> Value:
     heads, *rest = x.type.width
     kind = TensorType(x.type.rows, (heads * times, *rest), x.type.dtype)
-    return tracing().emit("repeat_heads", (x,), [(kind, x.tokens)], times=times)[0]
+    return tracing().emit("repeat_heads", (x,), [(kind, x.tokens, x.heads * times)], times=times)[0]
 
 
 def meaning(xp: Any, x: Any, times: int) -> tuple[Any]:

@@ -7,6 +7,7 @@ import pytest
 import algorithms
 from algorithms.ir import Mesh, Partial, where
 from algorithms.ir.laws import check
+from algorithms.ir.schedule import per_rank
 from algorithms.ops.add import add
 from algorithms.ops.all_gather import all_gather
 from algorithms.ops.all_reduce import all_reduce
@@ -212,3 +213,34 @@ def test_on_one_rank_tokens_that_went_around_are_the_rank_s_own():
 
     for p in (1, 2, 3):
         ring_of(body, p)
+
+
+def test_s7_queries_meet_the_kv_heads_that_are_theirs():
+    def foreign(q, k, v, i, p, me):
+        q, k, v = split_heads(q, k, v, over="ring")
+        return attend(q, *permute(k, v, over="ring", shift=1))
+
+    with breaks("S7", r"queries from head \(4\*ring\) on read KV heads that are theirs: got keys from .* on"):
+        ring_of(foreign, heads=16, kv_heads=4)
+
+
+def test_s6_a_sum_is_of_the_same_heads():
+    def mixed(q, k, v, i, p, me):
+        q, k, v = split_heads(q, k, v, over="ring")
+        part = attend(q, k, v)
+        return merge(part, Partial(*permute(*part, over="ring", shift=1)))
+
+    with breaks("S6", r"merge joins different heads"):
+        ring_of(mixed, heads=16, kv_heads=4)
+
+
+def test_an_all_to_all_and_back_leaves_every_rank_its_heads():
+    def there_and_back(q, k, v, i, p, me):
+        mine, (q, k, v) = q, split_heads(q, k, v, over="ring")
+        assert per_rank(q.heads, me.mesh).tolist() == [0, 4, 8, 12]
+        assert per_rank(k.heads, me.mesh).tolist() == [0, 1, 2, 3]
+        back = Partial(*split_tokens(*attend(q, k, v), over="ring", like=mine))
+        assert per_rank(back.out.heads, me.mesh).tolist() == [0] * 4
+        return back
+
+    ring_of(there_and_back, heads=16, kv_heads=4)
