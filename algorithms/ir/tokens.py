@@ -81,7 +81,7 @@ class Block(Tokens):
         return Block(self.layout, self.index.replace(new))
 
     def __str__(self) -> str:
-        return f"{self.layout.kind} {self.layout.n}/{self.layout.p}[{self.index}]"
+        return f"{self.layout}[{self.index}]"
 
 
 class Gather(Tokens):

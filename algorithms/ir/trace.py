@@ -9,7 +9,7 @@ from typing import Any
 
 from algorithms import unknown
 from algorithms.ir.expr import Expr, ScheduleError
-from algorithms.ir.layout import LAYOUTS
+from algorithms.ir.layout import KINDS, LAYOUTS
 from algorithms.ir.mesh import JOB_AXES, Mesh
 from algorithms.ir.problem import PHASES, Attention, Inapplicable
 from algorithms.ir.schedule import ALL_HEADS, Op, Partial, Schedule, TensorType, Value
@@ -97,10 +97,22 @@ class Program:
         me = Rank(mesh, self.axes, problem)
         token = _ACTIVE.set(me)
         try:
-            results = self.body(me, problem)
+            results = _sunk(self.body(me, problem), problem)
         finally:
             _ACTIVE.reset(token)
         return Schedule(self.name, mesh, problem, tuple(me.ops), _named(self.name, results))
+
+
+def _sunk(results: object, problem: Attention) -> object:
+    """Merge the sinks into the state that a program returns; a program that trains has done so itself."""
+    if not problem.sinks or problem.phase == "train" or not isinstance(results, Partial | Mapping):
+        return results
+    from algorithms.ops.sink import sink  # an op is written by what is traced here
+
+    named = results._asdict() if isinstance(results, Partial) else dict(results)
+    if not all(isinstance(named.get(name), Value) for name in Partial._fields):
+        return results
+    return named | sink(Partial(named["out"], named["lse"]))._asdict()
 
 
 def _named(name: str, results: object) -> dict[str, Value]:
@@ -144,8 +156,8 @@ def spmd(*axes: str, phase: str = "prefill", layouts: Sequence[str] = LAYOUTS) -
     if phase not in PHASES:
         raise ScheduleError(unknown("phase", str(phase), PHASES))
     for kind in layouts:
-        if kind not in LAYOUTS:
-            raise ScheduleError(unknown("layout", str(kind), LAYOUTS))
+        if kind not in KINDS:
+            raise ScheduleError(unknown("layout", str(kind), KINDS))
     if not layouts:
-        raise ScheduleError(f"an algorithm names the layouts worth trying: some of {', '.join(LAYOUTS)}")
+        raise ScheduleError(f"an algorithm names the layouts worth trying: some of {', '.join(KINDS)}")
     return lambda body: Program(body, axes, phase, tuple(layouts))
