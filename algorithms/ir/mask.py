@@ -124,7 +124,7 @@ def parse_mask(text: str) -> Mask:
         name, colon, numbers = part.strip().partition(":")
         if name == "documents" and colon and not documents:
             documents = tuple(length for one in numbers.split("+") for length in _lengths(one, text))
-        elif name in MASKS and not colon or name == "window" and colon:
+        elif (name in MASKS and not colon) or (name == "window" and colon):
             inside.append(part.strip())
         else:
             raise ScheduleError(unknown("mask", text, SPELLINGS))

@@ -34,7 +34,7 @@ def attend(q: Value, k: Value, v: Value) -> Partial:
 def mask_params(problem: Attention) -> dict[str, Any]:
     """What an attention op must know of the problem: of what changes its scores, only what is there."""
     params: dict[str, Any] = {"mask": problem.mask, "scale": problem.scale}
-    changes = {"softcap": problem.softcap, "alibi": problem.alibi}
+    changes = {"softcap": problem.softcap, "alibi": problem.heads if problem.alibi else 0}
     return params | {name: x for name, x in changes.items() if x} | {"head_dim_v": problem.head_dim_v}
 
 
