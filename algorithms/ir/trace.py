@@ -10,6 +10,7 @@ from typing import Any
 from algorithms import unknown
 from algorithms.ir.expr import Expr, ScheduleError
 from algorithms.ir.layout import KINDS, LAYOUTS
+from algorithms.ir.mask import FULL
 from algorithms.ir.mesh import JOB_AXES, Mesh
 from algorithms.ir.problem import PHASES, Attention, Inapplicable
 from algorithms.ir.schedule import ALL_HEADS, Op, Partial, Schedule, TensorType, Value
@@ -70,7 +71,7 @@ class Program:
     Attributes:
         axes: mesh axes it names, in the order of its coords.
         phase: prefill, train or decode: what it is written for.
-        layouts: layouts worth trying under a causal mask, best known first.
+        layouts: layouts worth trying where a mask must be balanced, best known first; documents is for packed ones.
     """
 
     body: Body
@@ -83,6 +84,20 @@ class Program:
         """The module's name, which is the algorithm's; of somebody else's file, the function's."""
         package, _, module = self.body.__module__.rpartition(".")
         return module if package == "algorithms" else self.body.__name__
+
+    def tries(self, problem: Attention) -> tuple[str, ...]:
+        """The layouts worth trying for a problem, best known first: contiguous where there is nothing to balance.
+
+        A window is the same work for every query, and where shards are contiguous its keys are near.
+        """
+        if problem.ragged:
+            return ("documents",)
+        if problem.mask == FULL or problem.phase == "decode":
+            return ("contiguous",)
+        fitting = [kind for kind in self.layouts if kind != "documents" or problem.mask.documents]
+        if problem.mask.window and not problem.mask.documents:
+            fitting.sort(key=lambda kind: kind != "contiguous")
+        return tuple(fitting) or ("contiguous",)
 
     def __call__(self, problem: Attention, mesh: Mesh) -> Schedule:
         """Trace the algorithm.

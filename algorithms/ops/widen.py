@@ -8,6 +8,7 @@ from algorithms.ir.expr import ScheduleError
 from algorithms.ir.schedule import Op, TensorType, Value
 from algorithms.ir.seen import Seen
 from algorithms.ir.trace import tracing
+from algorithms.ops.collective import distinct
 
 
 def widen(*xs: Value, to: Value) -> tuple[Value, ...]:
@@ -16,7 +17,8 @@ def widen(*xs: Value, to: Value) -> tuple[Value, ...]:
     Shapes:
         (m', ...) -> (m, ...), for each value given, one op each.
     """
-    return tuple(_widened(x, to) for x in xs)
+    wide = {x.id: _widened(x, to) for x in distinct(xs)}
+    return tuple(wide[x.id] for x in xs)
 
 
 def _widened(x: Value, to: Value) -> Value:
