@@ -10,11 +10,10 @@ where results are kept in a coarser dtype than they are computed in, more by
 
 s are the visible logits (q . k * scale, capped and biased, and the sinks), N the number of keys, eps of the dtype that
 was computed in. A score of size |s| carries a rounding error of eps |s|, which exp turns into a relative one: hence
-(1 + max|s|). In the gradients of capped scores it stands for 2 max|q . k * scale| / softcap too: as much is the slope of
-the cap off. What is kept
-is rounded once a merge, not once a product, and a rounded lse is a relative error eps_kept |lse| of its block's weight:
-16 (1 + max|s|) of float16 would let a scale pass that is wrong by a twentieth. Values below the smallest normal number
-of a dtype are rounded as that number is.
+(1 + max|s|). For gradients of capped scores 2 max|q . k * scale| / softcap may stand in its place: by as much is the
+slope of the cap off, relatively. What is kept is rounded once a merge, not once a product, and a rounded lse is a
+relative error eps_kept |lse| of its block's weight: 16 (1 + max|s|) of float16 would let a scale pass that is wrong by
+a twentieth. Values below the smallest normal number of a dtype are rounded as that number is.
 
 A softmax weight below the smallest normal number of the dtype may come out as 0: the contraction is taken over
 weights raised by that number / eps, which matters only where they have all but vanished.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from algorithms.ir.expr import Ints
 from algorithms.ir.mask import Mask, ends_of
@@ -116,7 +117,7 @@ class _Pieces(NamedTuple):
 
     place: Ints
     start: Ints
-    count: Ints
+    held: Ints
     whole: Ints
     """Tokens of the run that the piece was cut from."""
 
@@ -132,7 +133,7 @@ def _within_documents(mask: Mask, rows: Runs, cols: Runs) -> Pairs:
         part = slice(k, k + width)
         a, c = (_pieces(Runs(x.start[part], x.count[part], x.step), mask.documents) for x in (n, m))
         for i, j in _matches(a.place, c.place):
-            some = _of_two_runs(mask, a.start[i], a.count[i], rows.step, c.start[j], c.count[j], cols.step)
+            some = _of_two_runs(mask, a.start[i], a.held[i], rows.step, c.start[j], c.held[j], cols.step)
             rank = a.place[i] // documents
             visible[part] += _sums(rank, some, len(visible[part]))
             mixed[part] |= _sums(rank, (some > 0) & (some < a.whole[i] * c.whole[j]), len(mixed[part])) > 0
@@ -178,7 +179,7 @@ def _matches(a: Ints, b: Ints) -> Iterator[tuple[Ints, Ints]]:
         begin = end
 
 
-def _sums(group: Ints, values: Ints, groups: int) -> Ints:
+def _sums(group: Ints, values: NDArray[Any], groups: int) -> Ints:
     """Sum of values by group number, which ascends."""
     total = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
     edge = np.searchsorted(group, np.arange(groups + 1))

@@ -65,6 +65,6 @@ def within(runs: Runs, view: Interval) -> Runs:
     end = np.clip((last[..., None, :] - start) // step + 1, begin, count)
     cut = np.broadcast_arrays(start + step * begin, end - begin)
     starts, counts = (x.reshape(*x.shape[:-2], -1) for x in cut)
-    used = (counts > 0).reshape(-1, counts.shape[-1]).any(0)
-    used[:1] |= not used.any()  # no rank has any: one empty run says so
+    used = np.flatnonzero(np.any((counts > 0).reshape(-1, counts.shape[-1]), axis=0))
+    used = used if len(used) else np.arange(1)  # no rank has any: one empty run says so
     return Runs(starts[..., used], counts[..., used], step)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from algorithms.ir.expr import Ints
 from algorithms.ir.schedule import Schedule, Value
@@ -19,21 +20,25 @@ class Segments(NamedTuple):
     """Segments edges[k] .. edges[k + 1] - 1, and whether some row of a rank sees them, (P, segments)."""
 
     edges: Ints
-    needed: Ints
+    needed: NDArray[np.bool_]
 
 
 def segments(schedule: Schedule, rows: Value, by_queries: bool, whole: Runs) -> Iterator[Segments]:
     """Cut the positions of the other side where what the rows of some rank see begins or ends, some at a time.
 
     Args:
-        by_queries: the rows are keys, and the other side queries. whole: all of the other side; what comes after the
-            last key is a sink, which every row sees.
+        by_queries: the rows are keys, and the other side queries. whole: all of the other side. What comes after the
+            last key is a sink, which every query sees.
     """
     mesh, problem = schedule.mesh, schedule.problem
-    first, last = view(problem.mask, rows.tokens.runs(mesh.grid()), not by_queries)
+    begin, end = int(whole.start.min()), int((whole.start + whole.count).max())
+    runs = rows.tokens.runs(mesh.grid())
+    first, last = view(problem.mask, runs, not by_queries)
+    if by_queries:
+        sinks = runs.start >= problem.key_len
+        first, last = np.where(sinks, begin, first), np.where(sinks, end - 1, last)
     k = first.shape[-1]
     first, last = (np.broadcast_to(x, (*mesh.shape, k)).reshape(-1, k) for x in (first, last))
-    begin, end = int(whole.start.min()), int((whole.start + whole.count).max())
     edges = np.unique(
         np.clip(np.concatenate([first.ravel(), last.ravel() + 1, [begin, problem.key_len, end]]), begin, end)
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from algorithms.ir.expr import Coords, ScheduleError
 from algorithms.ir.pairs import count_pairs
 from algorithms.ir.schedule import Op, TensorType, Value
@@ -38,7 +40,7 @@ def meaning(xp: Any, *xs: Any, keep: Any) -> tuple[Any, ...]:
 
 def work(op: Op, coords: Coords) -> Work:
     """A copy of what is kept."""
-    nbytes = sum(2 * v.type.nbytes(coords) for v in op.outputs)
+    nbytes = sum((2 * v.type.nbytes(coords) for v in op.outputs), np.zeros((), dtype=np.int64))
     return Work(nbytes * 0, nbytes)
 
 

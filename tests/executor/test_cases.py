@@ -58,7 +58,7 @@ def test_every_program_mesh_layout_mask_and_gqa_ratio_is_there(ranks):
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 6, 8])
 def test_lengths_are_uneven_and_fewer_than_the_ranks(ranks):
-    for case in default(ranks):
+    for case in (c for c in default(ranks) if c.layout != "documents"):
         assert case.mesh.size == ranks
         assert any(p.key_len % ranks for p in case.problems)
         assert any(p.key_len < ranks for p in case.problems)

@@ -16,7 +16,14 @@ from executor.kernels.dense import dense_backward
 from tests.executor.attention_cases import ORDERS, case, forward_ratios, ratios, set_tiles
 
 DTYPES = ("float64", "float32", "float16")
-MASKS = ("full", "causal", "window:11", "documents:30+1+40*9", "full,documents:30+1+40*9", "window:9,documents:30+1+40*9")
+MASKS = (
+    "full",
+    "causal",
+    "window:11",
+    "documents:30+1+40*9",
+    "full,documents:30+1+40*9",
+    "window:9,documents:30+1+40*9",
+)
 CHANGES = ({}, {"softcap": 2.0}, {"alibi": True}, {"softcap": 2.0, "alibi": True})
 HEADS = ((3, 3), (4, 2), (5, 1))  # multi-head, grouped, multi-query
 

@@ -157,7 +157,9 @@ def test_each_bound_catches_each_mutant(tiles, mutant, name, dtype):
 
 @DTYPES
 @BOTH
-@pytest.mark.parametrize("mutant, mask", [(m, mask) for m, (_, _, masks) in OF_A_MASK.items() for mask in masks.values()])
+@pytest.mark.parametrize(
+    "mutant, mask", [(m, mask) for m, (_, _, masks) in OF_A_MASK.items() for mask in masks.values()]
+)
 def test_each_bound_catches_each_moved_edge_of_a_mask(tiles, mutant, mask, name, dtype):
     plant(tiles, *OF_A_MASK[mutant][:2])
 
