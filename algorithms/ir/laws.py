@@ -9,14 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from algorithms import unknown
-from algorithms.ir.expr import Ints, ScheduleError
+from algorithms.ir.expr import Coords, Ints, ScheduleError
+from algorithms.ir.layout import Layout
 from algorithms.ir.mask import FULL
 from algorithms.ir.mesh import JOB_AXES, Mesh
 from algorithms.ir.order import overwrites
 from algorithms.ir.problem import Attention
 from algorithms.ir.schedule import Op, Schedule, Value, per_rank
 from algorithms.ir.segments import Segments, cut, segments
-from algorithms.ir.tokens import Runs, Tokens
+from algorithms.ir.tokens import Block, Gather, Runs, Tokens
 from algorithms.ops import module
 from algorithms.ops.load import shard_width
 
@@ -173,6 +174,7 @@ class Laws:
         """Follow what is met as a whole, (P, 2), or of each of some segments of the positions, (P, segments, 2)."""
         self.mesh, self.segments = mesh, segments
         self._names: dict[int, tuple[Tokens, Ints]] = {}
+        self._shards: dict[Layout, Ints] = {}
 
     def follow(self, schedule: Schedule) -> dict[int, Met]:
         """What each value's rows have met of the other side, by value id."""
@@ -187,12 +189,27 @@ class Laws:
     def name(self, tokens: Tokens) -> Ints:
         """Fingerprint of the tokens each rank holds, (P, ..., 2)."""
         if id(tokens) not in self._names:
-            runs = tokens.runs(self.mesh.grid())
-            prints = self.of_runs(runs if self.segments is None else cut(runs, self.segments.edges))
+            prints = self._prints(tokens, self.mesh.grid())
             own = prints.shape[-1 if self.segments is None else -2 :]
             wide = np.broadcast_to(prints, (*self.mesh.shape, *own)).reshape(-1, *own)
             self._names[id(tokens)] = tokens, wide
         return self._names[id(tokens)][1]
+
+    def _prints(self, tokens: Tokens, coords: Coords) -> Ints:
+        """Fingerprint of tokens on coordinates; what is known of a layout's shards is not worked out again."""
+        if isinstance(tokens, Gather):
+            each = self._prints(tokens.inner, tokens.inside(coords))
+            own = each.shape[-1 if self.segments is None else -2 :]
+            members = np.broadcast_shapes(each.shape[: -len(own)], (tokens.members,))
+            return np.asarray(np.broadcast_to(each, (*members, *own)).sum(len(members) - 1) % _PRIMES)
+        if isinstance(tokens, Block) and tokens.layout.p <= self.mesh.size:
+            if tokens.layout not in self._shards:
+                self._shards[tokens.layout] = self._named(tokens.layout.runs(np.arange(tokens.layout.p)))
+            return self._shards[tokens.layout][tokens.index.at(coords)]
+        return self._named(tokens.runs(coords))
+
+    def _named(self, runs: Runs) -> Ints:
+        return self.of_runs(runs if self.segments is None else cut(runs, self.segments.edges))
 
     def of_runs(self, runs: Runs) -> Ints:
         """Fingerprint of runs, summed over their last dimension, which becomes the two primes."""

@@ -72,7 +72,8 @@ class Layout:
         """The runs of shard i (any shape), along a new last dimension."""
         n, p = self.n, self.p
         if self.kind == "documents":
-            return _runs_of_pieces(self.pieces, p, i[..., None])
+            start, count = _shards_of_pieces(self.pieces, p)
+            return Runs(start[i], count[i], 1)
         if self.kind == "striped":
             return Runs((self.origin + i)[..., None], ((n - i + p - 1) // p)[..., None], p)
         chunks, total = (np.stack([i, 2 * p - 1 - i], -1), 2 * p) if self.kind == "zigzag" else (i[..., None], p)
@@ -107,7 +108,6 @@ class _Dealt(NamedTuple):
     """The shard that has the first place."""
 
 
-@lru_cache(maxsize=16)
 def _dealt(pieces: tuple[Piece, ...], p: int) -> _Dealt:
     start, length = np.array(pieces, dtype=np.int64).T
     share, rest = length // p, length % p
@@ -116,12 +116,13 @@ def _dealt(pieces: tuple[Piece, ...], p: int) -> _Dealt:
     return _Dealt(start, start + length, share // 2, share % 2, rest, (np.cumsum(rest) - rest) % p, first)
 
 
-def _runs_of_pieces(pieces: tuple[Piece, ...], p: int, i: Ints) -> Runs:
-    """Two runs a piece of shard i (..., 1): at its place from the front, and at its place from the back.
+@lru_cache(maxsize=8)
+def _shards_of_pieces(pieces: tuple[Piece, ...], p: int) -> tuple[Ints, Ints]:
+    """Start and count of two runs a piece, (p, 2 * pieces): at a shard's place from the front, and from the back.
 
     Every second piece is dealt from the other end, so that two tokens in the middle balance each other.
     """
-    of = _dealt(pieces, p)
+    of, i = _dealt(pieces, p), np.arange(p)[:, None]
     place, more = (i - of.first) % p, np.where((i - of.turn) % p < of.rest, 1, 0)
     before = _in_turn(of, p, of.first + place) - _in_turn(of, p, of.first)  # of the rest, at earlier places
     turned = np.arange(len(of.start)) % 2 == 1
@@ -130,8 +131,7 @@ def _runs_of_pieces(pieces: tuple[Piece, ...], p: int, i: Ints) -> Runs:
     front, back = of.half + np.maximum(of.odd, more), of.half + np.minimum(of.odd, more)
     first = of.start + place * (of.half + of.odd) + np.where(of.odd, 0, before)
     last = of.end - (place + 1) * of.half - np.where(of.odd, before + more, 0)
-    start, count = np.stack([first, last], -1), np.stack([front, back], -1)
-    return Runs(start.reshape(*start.shape[:-2], -1), count.reshape(*count.shape[:-2], -1), 1)
+    return np.stack([first, last], -1).reshape(p, -1), np.stack([front, back], -1).reshape(p, -1)
 
 
 def _in_turn(of: _Dealt, p: int, shards: Ints) -> Ints:

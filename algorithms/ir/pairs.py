@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.ir.expr import Ints
-from algorithms.ir.mask import Mask, ends_of
+from algorithms.ir.mask import ANYWHERE, Mask, ends_of
 from algorithms.ir.tokens import Runs
 
 _CHUNK = 1 << 22  # run pairs counted at once: 32 MiB an array
-_RUNS = 1 << 19  # runs cut into documents at once
+_RUNS = 1 << 16  # runs, or pairs of them, of documents looked at at once: they stay in the cache
 
 
 class Pairs(NamedTuple):
@@ -54,6 +54,18 @@ def _of_two_runs(mask: Mask, a: Ints, n: Ints, s: int, c: Ints, m: Ints, u: int)
         return n * m
     up_to = _causal_pairs(a, n, s, c, m, u)
     return up_to - _causal_pairs(a - mask.window, n, s, c, m, u) if mask.window else up_to
+
+
+def _of_few(mask: Mask, a: Ints, n: Ints, s: int, c: Ints, m: Ints, u: int) -> Ints:
+    """The same, where of most pairs of runs all tokens see each other, or none do."""
+    if not mask.causal:
+        return n * m
+    a_last, c_last, back = a + s * (n - 1), c + u * (m - 1), mask.window or ANYWHERE
+    every = (c_last <= a) & (a_last - c < back)
+    some = np.where(every, n * m, 0)
+    cut = np.nonzero(~every & (c <= a_last) & (a - c_last < back) & (n > 0) & (m > 0))
+    some[cut] = _of_two_runs(mask, a[cut], n[cut], s, c[cut], m[cut], u)
+    return some
 
 
 def _causal_pairs(a: Ints, n: Ints, s: int, c: Ints, m: Ints, u: int) -> Ints:
@@ -98,13 +110,19 @@ def coalesced(runs: Runs) -> Runs:
     if k < 2:
         return runs
     start, count = np.broadcast_arrays(start, count)
-    order = np.argsort(start, axis=-1, kind="stable")
-    start, count = np.take_along_axis(start, order, -1), np.take_along_axis(count, order, -1)
     apart = np.diff(start, axis=-1)
+    if (apart < 0).any():
+        order = np.argsort(start, axis=-1, kind="stable")
+        start, count = np.take_along_axis(start, order, -1), np.take_along_axis(count, order, -1)
+        apart = np.diff(start, axis=-1)
     if step == 1:
         touching = (apart == count[..., :-1]).reshape(-1, k - 1).all(0)
         heads = np.flatnonzero(np.concatenate([[True], ~touching]))
-        return Runs(start[..., heads], np.add.reduceat(count, heads, axis=-1), 1)
+        return (
+            Runs(start, count, 1)
+            if len(heads) == k
+            else Runs(start[..., heads], np.add.reduceat(count, heads, axis=-1), 1)
+        )
     d = step // k
     dealt = d * k == step and bool((apart == d).all())
     if dealt and bool((np.diff(count, axis=-1) <= 0).all()) and bool((count[..., 0] - count[..., -1] <= 1).all()):
@@ -123,21 +141,57 @@ class _Pieces(NamedTuple):
 
 
 def _within_documents(mask: Mask, rows: Runs, cols: Runs) -> Pairs:
-    """Count where only tokens of one document meet: pieces of runs meet in their document, some ranks at a time."""
+    """Count where only tokens of one document meet: some ranks at a time."""
     lead = np.broadcast_shapes(rows.start.shape[:-1], cols.start.shape[:-1])
     n, m = (_flat(runs, lead) for runs in (rows, cols))
-    ranks, documents = len(n.start), len(mask.documents)
-    visible, mixed = np.zeros((2, ranks), dtype=np.int64)
-    width = max(1, _RUNS // (max(n.start.shape[-1], m.start.shape[-1], 1)))
-    for k in range(0, ranks, width):
+    pairs = _same_places(_places(n, mask), _places(m, mask))
+    runs = max(n.start.shape[-1], m.start.shape[-1]) if pairs is None else len(pairs[0])
+    visible, mixed = np.zeros((2, len(n.start)), dtype=np.int64)
+    for k in range(0, len(n.start), width := max(1, _RUNS // max(1, runs))):
         part = slice(k, k + width)
-        a, c = (_pieces(Runs(x.start[part], x.count[part], x.step), mask.documents) for x in (n, m))
-        for i, j in _matches(a.place, c.place):
-            some = _of_two_runs(mask, a.start[i], a.held[i], rows.step, c.start[j], c.held[j], cols.step)
-            rank = a.place[i] // documents
-            visible[part] += _sums(rank, some, len(visible[part]))
-            mixed[part] |= _sums(rank, (some > 0) & (some < a.whole[i] * c.whole[j]), len(mixed[part])) > 0
+        a, c = (Runs(x.start[part], x.count[part], x.step) for x in (n, m))
+        visible[part], mixed[part] = _cut(mask, a, c) if pairs is None else _aligned(mask, a, c, *pairs)
     return Pairs(visible.reshape(lead), mixed.reshape(lead))
+
+
+def _places(runs: Runs, mask: Mask) -> Ints | None:
+    """The document of each run (k,), where the ranks agree and no run has tokens of two; -1: no rank has tokens."""
+    held, edge = runs.count > 0, np.concatenate([[0], ends_of(mask.documents)])
+    at = np.max(np.where(held, runs.start, -1), axis=0, initial=-1)
+    number = np.searchsorted(edge, at, side="right") - 1
+    last = runs.start + runs.step * (runs.count - 1)
+    inside = (runs.start >= edge[number]) & (last < edge[np.minimum(number + 1, len(edge) - 1)])
+    return number if (inside | ~held).all() else None
+
+
+def _same_places(a: Ints | None, b: Ints | None) -> tuple[Ints, Ints] | None:
+    """The runs of one document, as indices of all pairs of them."""
+    if a is None or b is None:
+        return None
+    order = np.argsort(b, kind="stable")
+    found = [(i, order[j]) for i, j in _matches(a, b[order])]
+    i, j = (np.concatenate([np.zeros(0, dtype=np.int64), *(pair[k] for pair in found)]) for k in (0, 1))
+    return i[a[i] >= 0], j[a[i] >= 0]
+
+
+def _aligned(mask: Mask, rows: Runs, cols: Runs, i: Ints, j: Ints) -> tuple[Ints, Ints]:
+    """Count the pairs of runs i and j, which are the same on all ranks."""
+    n, m = rows.count[:, i], cols.count[:, j]
+    some, every = _of_few(mask, rows.start[:, i], n, rows.step, cols.start[:, j], m, cols.step), n * m
+    return np.asarray(some.sum(-1)), np.asarray(((some > 0) & (some < every)).any(-1), dtype=np.int64)
+
+
+def _cut(mask: Mask, rows: Runs, cols: Runs) -> tuple[Ints, Ints]:
+    """Count the pairs of pieces of runs, which meet in their document."""
+    ranks, documents = len(rows.start), len(mask.documents)
+    visible, mixed = np.zeros((2, ranks), dtype=np.int64)
+    a, c = (_pieces(runs, mask.documents) for runs in (rows, cols))
+    for i, j in _matches(a.place, c.place):
+        some = _of_few(mask, a.start[i], a.held[i], rows.step, c.start[j], c.held[j], cols.step)
+        rank = a.place[i] // documents
+        visible += _sums(rank, some, ranks)
+        mixed |= _sums(rank, (some > 0) & (some < a.whole[i] * c.whole[j]), ranks) > 0
+    return visible, mixed
 
 
 def _flat(runs: Runs, lead: tuple[int, ...]) -> Runs:
