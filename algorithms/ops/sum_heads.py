@@ -19,7 +19,7 @@ def sum_heads(*xs: Value, times: int) -> tuple[Value, ...]:
     for x in xs:
         if times < 1 or x.type.width[0] % times:
             raise ScheduleError(
-                f"S3: sum_heads needs times that divide the {x.type.width[0]} heads of {x}, got {times}"
+                f"S3: sum_heads times={times} must divide the heads of {x}, which has {x.type.width[0]}"
             )
     if times == 1:
         return xs
