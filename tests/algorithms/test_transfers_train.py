@@ -9,8 +9,15 @@ import algorithms
 from algorithms import ways
 from algorithms.ir import Mesh
 from tests.algorithms.volumes import (
+    DV,
+    EO,
+    HKV,
     LENGTHS,
+    B,
+    E,
+    H,
     gradients,
+    hops,
     keys_and_values,
     problem,
     queries,
@@ -61,3 +68,34 @@ def test_attention2d_brings_gradients_home_the_way_the_keys_went(R, C):
 
     assert sent(schedule, over=("col", "row")) * keys_and_values(1) == there * gradients(1)
     assert (there > 0) == (R > 1 and C > 1)
+
+
+EXCHANGED = [(1, 1, 1), (3, 1, 1), (1, 4, 2), (2, 2, 1), (3, 4, 2), (2, 6, 3)]  # ring, ulysses, copies of 2 KV heads
+every_exchange = pytest.mark.parametrize("way", ways.names("all_to_all"))
+
+
+def exchanged(n, m, copies):
+    """What an all-to-all splits: q, k, v one way and out, without lse, the other; then do, and dq, dk, dv."""
+    out = state(n) - n * B * H * EO
+    do = n * B * H * DV * E
+    return queries(n) + keys_and_values(m, HKV * copies) + out + do + query_gradients(n) + gradients(m, HKV * copies)
+
+
+@every_length
+@every_exchange
+@pytest.mark.parametrize("p, copies", [(1, 1), (2, 1), (4, 2), (6, 3), (12, 6)])
+def test_ulysses_exchanges_the_gradients_of_all_copies(p, copies, way, n, m):
+    schedule = trained("ulysses", n, m, ulysses=p)
+
+    assert sent(schedule, all_to_all=way) == hops(way, p) * exchanged(n, m, copies) // p
+
+
+@every_length
+@every_exchange
+@pytest.mark.parametrize("r, u, copies", EXCHANGED)
+def test_usp_is_ulysses_over_u_and_a_ring_over_r_backward_too(r, u, copies, way, n, m):
+    schedule = trained("usp", n, m, ring=r, ulysses=u)
+
+    ring = 2 * (r - 1) * keys_and_values(m, HKV * copies) + (r * gradients(m, HKV * copies) if r > 1 else 0)
+    assert sent(schedule, "all_to_all", all_to_all=way) == hops(way, u) * exchanged(n, m, copies) // u
+    assert sent(schedule, "permute") == ring
