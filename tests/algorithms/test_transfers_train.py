@@ -7,13 +7,14 @@ import pytest
 
 import algorithms
 from algorithms import ways
-from algorithms.ir import Mesh
+from algorithms.ir import Attention, Mesh
 from tests.algorithms.volumes import (
     DV,
     EO,
     HKV,
     LENGTHS,
     B,
+    D,
     E,
     H,
     gradients,
@@ -99,3 +100,63 @@ def test_usp_is_ulysses_over_u_and_a_ring_over_r_backward_too(r, u, copies, way,
     ring = 2 * (r - 1) * keys_and_values(m, HKV * copies) + (r * gradients(m, HKV * copies) if r > 1 else 0)
     assert sent(schedule, "all_to_all", all_to_all=way) == hops(way, u) * exchanged(n, m, copies) // u
     assert sent(schedule, "permute") == ring
+
+
+RINGS = [(1, 1), (1, 4), (4, 1), (2, 3), (3, 2)]  # outer, inner
+
+
+def tours(outer, inner):
+    """How often blocks, and their gradients, move in the inner rings and in the outer."""
+    there = {"inner": outer * (inner - 1), "outer": outer - 1}
+    home = {"inner": outer * inner * (inner > 1), "outer": outer * (outer > 1)}
+    return there, home
+
+
+@every_length
+@pytest.mark.parametrize("W, w", RINGS)
+def test_burst_passes_keys_and_then_the_query_side_through_rings_of_rings(W, w, n, m):
+    forward, backward = (
+        algorithms.find("burst")["prefill"](problem(n, m), Mesh(outer=W, inner=w)),
+        trained("burst", n, m, outer=W, inner=w),
+    )
+    there, home = tours(W, w)
+
+    for axis in ("inner", "outer"):
+        keys = there[axis] * keys_and_values(m)
+        assert sent(forward, over=(axis,)) == keys
+        queries_pass = there[axis] * query_side(n) + home[axis] * query_gradients(n)
+        assert sent(backward, over=(axis,)) == keys + queries_pass
+
+
+@every_length
+@every_exchange
+@pytest.mark.parametrize("W, w", RINGS)
+@pytest.mark.parametrize("u, copies", [(1, 1), (2, 1), (4, 2)])
+def test_loongtrain_exchanges_heads_and_passes_keys_through_rings_of_rings(u, copies, W, w, way, n, m):
+    axes = {"outer": W, "inner": w, "head": u}
+    forward, both = (
+        algorithms.find("loongtrain")["prefill"](problem(n, m), Mesh(**axes)),
+        trained("loongtrain", n, m, **axes),
+    )
+    there, home = tours(W, w)
+
+    whole = queries(n) + keys_and_values(m, HKV * copies) + state(n)
+    assert sent(forward, over=("head",), all_to_all=way) == hops(way, u) * whole // u
+    assert sent(both, over=("head",), all_to_all=way) == hops(way, u) * exchanged(n, m, copies) // u
+    for axis in ("inner", "outer"):
+        keys = there[axis] * keys_and_values(m, HKV * copies)
+        assert sent(forward, over=(axis,)) == keys
+        assert sent(both, over=(axis,)) == 2 * keys + home[axis] * gradients(m, HKV * copies)
+
+
+def test_burst_sends_three_quarters_of_a_ring_backward_where_heads_are_as_many_and_dtypes_alike():
+    # MHA, one dtype: q, do and dq against k, v, dk and dv; lse and delta on top. papers.md: 3 BNd for 4 BNd.
+    p, same = 8, {"kv_heads": H, "head_dim_v": D, "grad_dtype": "bfloat16", "query_len": 512, "key_len": 512}
+    whole = Attention(**{"heads": H, "head_dim": D, "phase": "train", "state_dtype": "float32"} | same)
+    ring = algorithms.find("ring")["train"](whole, Mesh(ring=p))
+    burst = algorithms.find("burst")["train"](whole, Mesh(outer=1, inner=p))
+    forward = sent(algorithms.find("ring")["prefill"](whole, Mesh(ring=p)))
+
+    rows = (p - 1) * 512 * H * 2 * EO  # lse and delta
+    assert sent(ring) - forward == 512 * H * D * E * (2 * (p - 1) + 2 * p)
+    assert sent(burst) - forward == 512 * H * D * E * (2 * (p - 1) + p) + rows
