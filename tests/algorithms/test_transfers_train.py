@@ -160,3 +160,49 @@ def test_burst_sends_three_quarters_of_a_ring_backward_where_heads_are_as_many_a
     rows = (p - 1) * 512 * H * 2 * EO  # lse and delta
     assert sent(ring) - forward == 512 * H * D * E * (2 * (p - 1) + 2 * p)
     assert sent(burst) - forward == 512 * H * D * E * (2 * (p - 1) + p) + rows
+
+
+TEAMS = [(1, 1), (4, 1), (1, 2), (2, 2), (3, 2), (1, 3), (2, 3)]  # ring, and the size of a team
+
+
+@every_length
+@every_way
+@pytest.mark.parametrize("A, Cs", TEAMS)
+def test_startrail_gathers_in_teams_and_groups_and_passes_the_rest_along_a_ring(A, Cs, chosen, n, m):
+    axes = {"ring": A, "group": Cs, "team": Cs}
+    forward, both = (
+        algorithms.find("startrail")["prefill"](problem(n, m), Mesh(**axes)),
+        trained("startrail", n, m, **axes),
+    )
+
+    keys, rows = keys_and_values(m), (Cs - 1) * (queries(n) + state(n))
+    assert sent(forward, over=("ring",)) == Cs * (A - 1) * keys
+    assert sent(forward, over=("group",), **chosen) == (Cs - 1) * keys
+    assert sent(forward, over=("team",), **chosen) == rows
+    around = Cs * ((A - 1) * (keys + query_side(n)) + A * (A > 1) * query_gradients(n))
+    assert sent(both, over=("ring",)) == around
+    assert sent(both, over=("group",), **chosen) == (Cs - 1) * (2 * keys + gradients(m))
+    assert sent(both, over=("team",), **chosen) == rows + (Cs - 1) * (query_side(n) + query_gradients(n))
+
+
+@pytest.mark.parametrize("A, Cs", TEAMS)
+def test_startrail_sends_keys_to_the_transposed_place_and_their_gradients_back(A, Cs):
+    m = 11 * 2 * A * Cs * Cs
+    schedule = trained("startrail", m, m, ring=A, group=Cs, team=Cs)
+
+    moved = A * (Cs * Cs - Cs) * 22  # all shards but those where group = team
+    assert sent(schedule, over=("group", "team")) == keys_and_values(moved) + gradients(moved)
+
+
+def test_each_rank_of_startrail_passes_on_what_the_paper_says():
+    # papers.md section 1: 2 B N dkv e (P - Cs^2) / (Cs P) along the ring, 4 B N d e (Cs - 1) / P in its team (MHA)
+    A, Cs, n = 4, 2, 1024
+    p = A * Cs * Cs
+    even = Attention(16, 16, 64, n, n, batch=2, state_dtype="bfloat16")
+    schedule = algorithms.find("startrail")["prefill"](even, Mesh(ring=A, group=Cs, team=Cs))
+
+    lse = (Cs - 1) * 2 * n * 16 * 2
+    assert sent(schedule, over=("ring",)) == 2 * 2 * n * (16 * 64) * 2 * (p - Cs * Cs) // Cs
+    assert (
+        sent(schedule, over=("group",)) + sent(schedule, over=("team",)) == 4 * 2 * n * (16 * 64) * 2 * (Cs - 1) + lse
+    )
