@@ -45,7 +45,7 @@ def burst_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     n, rings = o * w + i, [("outer", W), ("inner", w)]
     q, k, v = load(me, problem, problem.queries(W * w)[n], problem.keys(W * w)[n])
 
-    part = attend_passing(q, k, v, rings)
+    part = attend_passing(q, k, v, rings=rings)
 
     do = load_gradient(me, problem, q.tokens)
     side = (q, do, part.lse, delta(do, part.out))

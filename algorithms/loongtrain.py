@@ -61,7 +61,7 @@ def loongtrain_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     copies, rings = kv_copies(problem, u, me.mesh.axes.get("tp", 1)), [("outer", W), ("inner", w)]
 
     q, k, v = split_heads(mine, *repeat_heads(keys, values, times=copies), over="head")
-    part = attend_passing(q, k, v, rings)
+    part = attend_passing(q, k, v, rings=rings)
     out = split_tokens(part.out, over="head", like=mine)
 
     do = split_heads(load_gradient(me, problem, mine.tokens), over="head")

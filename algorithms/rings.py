@@ -32,7 +32,7 @@ def passing(*block: Value, rings: Rings) -> Iterator[Block]:
         block = ahead
 
 
-def attend_passing(q: Value, k: Value, v: Value, rings: Rings) -> Partial:
+def attend_passing(q: Value, k: Value, v: Value, *, rings: Rings) -> Partial:
     """Attend queries that stay to keys that pass."""
     part = None
     for keys, values in passing(k, v, rings=rings):

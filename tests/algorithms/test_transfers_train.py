@@ -206,3 +206,17 @@ def test_each_rank_of_startrail_passes_on_what_the_paper_says():
     assert (
         sent(schedule, over=("group",)) + sent(schedule, over=("team",)) == 4 * 2 * n * (16 * 64) * 2 * (Cs - 1) + lse
     )
+
+
+@every_length
+@every_way
+@pytest.mark.parametrize("p", [1, 2, 3, 8])
+def test_gathering_head_by_head_sends_what_gathering_at_once_does(p, chosen, n, m):
+    for phase in ("prefill", "train"):
+        at_once, by_head = (
+            algorithms.find(name)[phase](problem(n, m, phase=phase), Mesh(cp=p))
+            for name in ("all_gather_kv", "all_gather_kv_heads")
+        )
+        for kind in ("all_gather", "reduce_scatter"):
+            assert sent(by_head, kind, **chosen) == sent(at_once, kind, **chosen)
+        assert len([op for op in by_head.ops if op.kind == "all_gather"]) == HKV * (1 + (phase == "train"))
