@@ -20,15 +20,19 @@ Block = tuple[Value, ...]
 Tile = Callable[..., tuple[Block, Block]]
 
 
-def passing(*block: Value, rings: Rings) -> Iterator[Block]:
-    """Yield a rank's own block, then every other as it comes; a hop is sent once its block was used."""
+def passing(*block: Value, rings: Rings, buffers: int = 2) -> Iterator[Block]:
+    """Yield a rank's own block, then every other as it comes; a hop is written down once its block was used.
+
+    Args:
+        buffers: blocks of the innermost ring that can be held: as many as there are, where they are kept.
+    """
     (axis, size), *inside = rings
     for step in range(size):
         if not inside:
             yield block
-        ahead = shifted(*block, over=axis) if step + 1 < size else block
+        ahead = shifted(*block, over=axis, buffers=2 if inside else buffers) if step + 1 < size else block
         if inside:
-            yield from passing(*block, rings=inside)
+            yield from passing(*block, rings=inside, buffers=buffers)
         block = ahead
 
 
@@ -61,12 +65,12 @@ def differentiate_passing(
         if inside:
             ahead = shifted(*block, over=axis) if step + 1 < size else block
             stay, more = differentiate_passing(block, tile, inside, lane, stay)
-            goes, block = _home(_sum(goes, more), axis, size, lane), ahead
+            goes, block = _home(summed(goes, more), axis, size, lane), ahead
         else:
             if goes is not None:
                 block, goes = shifted(*block, over=axis), shifted(*goes, over=axis, lane=lane)
             rests, more = tile(*block)
-            stay, goes = _sum(stay, rests), _sum(goes, more)
+            stay, goes = summed(stay, rests), summed(goes, more)
     assert stay is not None
     assert goes is not None
     return stay, goes if inside else _home(goes, axis, size, lane)
@@ -92,7 +96,8 @@ def of_queries(k: Value, v: Value) -> Tile:
     return tile
 
 
-def _sum(a: Block | None, b: Block) -> Block:
+def summed(a: Block | None, b: Block) -> Block:
+    """Add gradients to those so far, if there are any."""
     return b if a is None else add(a, b)
 
 
@@ -100,7 +105,7 @@ def _home(goes: Block, axis: str, size: int, lane: int) -> Block:
     return shifted(*goes, over=axis, lane=lane) if size > 1 else goes
 
 
-def shifted(*xs: Value, over: str, lane: int = 0) -> Block:
+def shifted(*xs: Value, over: str, lane: int = 0, buffers: int = 2) -> Block:
     """Pass values to the next of a ring."""
-    moved = permute(*xs, over=over, shift=1, lane=lane)
+    moved = permute(*xs, over=over, shift=1, lane=lane, buffers=buffers)
     return moved if isinstance(moved, tuple) else (moved,)
