@@ -220,3 +220,37 @@ def test_gathering_head_by_head_sends_what_gathering_at_once_does(p, chosen, n, 
         for kind in ("all_gather", "reduce_scatter"):
             assert sent(by_head, kind, **chosen) == sent(at_once, kind, **chosen)
         assert len([op for op in by_head.ops if op.kind == "all_gather"]) == HKV * (1 + (phase == "train"))
+
+
+TILES = [("mesh_attention", "q", "kv"), ("attention2d_overlapped", "col", "row")]
+every_tile = pytest.mark.parametrize("name, across, along", TILES, ids=[name for name, *_ in TILES])
+
+
+@every_length
+@every_tile
+@pytest.mark.parametrize("a, b", [(1, 1), (1, 4), (4, 1), (2, 2), (2, 3), (3, 2), (4, 5)])
+def test_a_tile_passes_queries_and_results_one_way_and_keys_the_other(name, across, along, a, b, n, m):
+    axes = {across: a, along: b}
+    forward, both = algorithms.find(name)["prefill"](problem(n, m), Mesh(**axes)), trained(name, n, m, **axes)
+
+    rows, keys = (a - 1) * (queries(n) + state(n)), (b - 1) * keys_and_values(m)
+    assert sent(forward, over=(across,)) == rows
+    assert sent(forward, over=(along,)) == keys
+    assert sent(both, over=(across,)) == rows + (a - 1) * (query_side(n) + query_gradients(n))
+    assert sent(both, over=(along,)) == 2 * keys + b * (b > 1) * gradients(m)
+
+
+@pytest.mark.parametrize("R, C", GRIDS)
+def test_attention2d_overlapped_sends_what_attention2d_sends(R, C):
+    # Backward its dk and dv make one hop more, the last one home, where a reduce-scatter makes R - 1.
+    m = 11 * R * C
+    plain, overlapped = (
+        {
+            phase: algorithms.find(name)[phase](problem(m, m, phase=phase), Mesh(row=R, col=C))
+            for phase in ("prefill", "train")
+        }
+        for name in ("attention2d", "attention2d_overlapped")
+    )
+
+    assert sent(overlapped["prefill"]) == sent(plain["prefill"])
+    assert sent(overlapped["train"]) == sent(plain["train"]) + (R > 1) * gradients(m)
