@@ -14,6 +14,7 @@ from algorithms.ops.reduce_scatter import reduce_scatter
 from algorithms.ops.take_heads import take_heads
 
 LAYOUTS = ("zigzag", "striped", "contiguous")
+Pair = tuple[Value, Value]
 
 
 @spmd("cp", layouts=LAYOUTS)
@@ -43,7 +44,7 @@ def all_gather_kv_heads_train(me: Rank, problem: Attention) -> Mapping[str, Valu
         as all_gather_kv_heads, and do (n_i, B*H, D) -> dq, dk, dv shaped as q, k, v.
     Cost:
         backward sends (P-1) shards of keys and values and (P-1) of their gradients, each of 2 * B * Hkv * (N/P) * D
-        elements; 10 * B * H * D FLOP a visible pair. Holds gathered keys, and gradients of all keys, of two KV heads.
+        elements; 10 * B * H * D FLOP a visible pair. Holds all keys of two KV heads, their gradients of three.
     References:
         Llama Team. 2024. arXiv:2407.21783; by head as in ring-flash-attention's llama3 functions.
     """
@@ -55,16 +56,28 @@ def all_gather_kv_heads_train(me: Rank, problem: Attention) -> Mapping[str, Valu
 
     do = load_gradient(me, problem, q.tokens)
     d = delta(do, part.out)
-    tiles, home = list[Gradients](), list[tuple[Value, Value]]()
+    tiles, reduced = list[Gradients](), list[Pair]()
+    home: Pair | None = None
     for j, (keys, values) in enumerate(arriving(k, v, groups)):
-        if tiles:
-            home.append(reduce_scatter(tiles[-1][1:], over="cp", op="sum", like=k))  # behind the next head's keys
+        if j:
+            reduced.append(reduce_scatter(tiles[-1][1:], over="cp", op="sum", like=k))  # behind the next head's keys
+        if j > 1:
+            home = joined(home, reduced[j - 2])  # before another takes its place
         side = nth(j, groups, q, do, part.lse, d)
         tiles.append(attend_backward(side[0], keys, values, *side[1:]))
-    home.append(reduce_scatter(tiles[-1][1:], over="cp", op="sum", like=k))
-    dq, dk = join_heads(*(tile.dq for tile in tiles)), join_heads(*(dk for dk, _ in home))
-    dv = dk if k is v else join_heads(*(dv for _, dv in home))
+    reduced.append(reduce_scatter(tiles[-1][1:], over="cp", op="sum", like=k))
+    for last in reduced[-2:]:
+        home = joined(home, last)
+    dq, (dk, dv) = join_heads(*(tile.dq for tile in tiles)), home or reduced[0]
     return {"out": part.out, "lse": part.lse, "dq": dq, "dk": dk, "dv": dv}
+
+
+def joined(home: Pair | None, more: Pair) -> Pair:
+    """Join the gradients of one more group of heads to those that are home, if any are."""
+    if home is None:
+        return more
+    dk = join_heads(home[0], more[0])
+    return dk, dk if more[0] is more[1] else join_heads(home[1], more[1])
 
 
 def streamed(q: Value, k: Value, v: Value, groups: int) -> Partial:
@@ -73,7 +86,7 @@ def streamed(q: Value, k: Value, v: Value, groups: int) -> Partial:
     return Partial(*(join_heads(*heads) for heads in zip(*parts, strict=True)))
 
 
-def arriving(k: Value, v: Value, groups: int) -> Iterator[tuple[Value, Value]]:
+def arriving(k: Value, v: Value, groups: int) -> Iterator[Pair]:
     """Yield all keys and values of each group of heads; the next is on its way while one is used."""
     ahead = all_gather(*nth(0, groups, k, v), over="cp", buffers=2)
     for j in range(groups):

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.ir import Partial
+import algorithms
+from algorithms.ir import Mesh, Partial
 from algorithms.ir.laws import check
-from algorithms.ir.order import overwrites
+from algorithms.ir.order import lifetimes, overwrites
 from algorithms.ir.schedule import Value
 from algorithms.ops import join_heads as joining
 from algorithms.ops import repeat_heads as repeating
@@ -23,7 +24,7 @@ from algorithms.ops.repeat_heads import repeat_heads
 from algorithms.ops.sum_heads import sum_heads
 from algorithms.ops.take_heads import take_heads
 from sim.simulate import Site
-from tests.algorithms.tracing import breaks, ring_of, tour
+from tests.algorithms.tracing import breaks, ring_of, small, tour
 from topologies.dgx import dgx_h100
 
 LIBRARIES = pytest.mark.parametrize("xp", [np, array_api_strict], ids=["numpy", "strict"])
@@ -143,6 +144,54 @@ def test_taking_heads_takes_no_time():
     assert work(taken, schedule.mesh.grid()).nbytes == 0
     machine = Site(dgx_h100(1)).machine
     assert machine.seconds(taken, schedule.problem, schedule.mesh.grid(), schedule.mesh.shape) == 0
+
+
+# -- heads streamed ------------------------------------------------------------------------------------------
+
+
+def written(schedule, kind, output):
+    """What ops of one kind wrote as this output."""
+    return {op.outputs[output].id for op in schedule.ops if op.kind == kind}
+
+
+def most_live(schedule, watched):
+    """The most of these values that are live at once."""
+    live, most = set(), 0
+    for _, born, dead in lifetimes(schedule):
+        live |= watched & {v.id for v in born}
+        most = max(most, len(live))
+        live -= {v.id for v in dead}
+    return most
+
+
+@pytest.mark.parametrize("phase", ["prefill", "train"])
+@pytest.mark.parametrize("kv_heads", [1, 2, 6])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_all_keys_are_there_of_two_kv_heads_at_a_time_and_their_gradients_of_three(phase, kv_heads, batch):
+    problem = small(phase, heads=12, kv_heads=kv_heads, batch=batch)
+    schedule = algorithms.find("all_gather_kv_heads")[phase](problem, Mesh(cp=3))
+
+    check(schedule)
+    tiles = [op for op in schedule.ops if op.kind in ("attend", "attend_backward")]
+    assert [op.inputs[1].type.width[0] for op in tiles] == [batch] * kv_heads * (2 if phase == "train" else 1)
+    assert most_live(schedule, written(schedule, "all_gather", 0)) == min(kv_heads, 2)
+    if phase == "train":
+        assert most_live(schedule, written(schedule, "attend_backward", 1)) == min(kv_heads, 3)
+
+
+def test_under_tp_a_rank_streams_the_kv_heads_that_it_has():
+    schedule = algorithms.find("all_gather_kv_heads")["prefill"](small(heads=8, kv_heads=4), Mesh(cp=2, tp=2))
+
+    assert len([op for op in schedule.ops if op.kind == "attend"]) == 2
+
+
+@pytest.mark.parametrize("name", ["all_gather_kv", "attention2d"])
+def test_what_is_gathered_again_for_the_backward_pass_takes_the_first_ones_place(name):
+    program = algorithms.find(name)["train"]
+    schedule = program(small("train"), Mesh(**dict.fromkeys(program.axes, 3)))
+    keys = {v.id for op in schedule.ops if op.kind == "all_gather" for v in op.outputs if v.type.width[0] == 2}
+
+    assert most_live(schedule, keys) == 2  # k and v, once
 
 
 # -- gathers through buffers -----------------------------------------------------------------------------------
