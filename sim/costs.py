@@ -12,7 +12,7 @@ import numpy as np
 from algorithms.ir.expr import Coords
 from algorithms.ir.problem import ITEMSIZE, Attention
 from algorithms.ir.schedule import Op
-from algorithms.ops import Work, work
+from algorithms.ops import Work, module, work
 from sim import kernel_table
 from sim.kernel_table import EIGHT, HALF, Fit
 from sim.numbers import NUMBERS, assumption
@@ -121,7 +121,7 @@ class Machine:
         counted = work(op, coords)
         if op.kind in ("attend", "attend_backward"):
             return self._attention(op, problem, counted, shape)
-        if op.kind == "load":
+        if getattr(module(op.kind), "FREE", False):
             return Parts(*[np.zeros(())] * 3)
         nbytes = counted.nbytes
         if op.kind == "merge":

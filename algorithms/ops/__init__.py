@@ -4,6 +4,7 @@ A compute op's module has
     <kind>(...)                        writes it into the schedule being traced;
     meaning(xp, *arrays, **params)     what it does with one rank's arrays (array-API namespace xp);
     work(op, coords)                   FLOP and bytes, where they are more than reading inputs and writing outputs;
+    FREE = True                        where it takes no time at all, not even a launch;
     met(op, inputs, laws)              which other side's tokens its outputs have met (law S8); default: inputs[0].
 A collective's module has, besides its own <kind>(...),
     give(xp, arrays, member, rows, params)   the named blocks a member holds at the start;
@@ -17,6 +18,7 @@ where these are not the inputs. `rows` are the row counts of the first of them b
 from __future__ import annotations
 
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +48,12 @@ class Work(NamedTuple):
 def module(kind: str) -> Any:
     """Return the module of an op's kind."""
     return import_module(f"algorithms.ops.{kind}")
+
+
+def computing() -> list[str]:
+    """List the kinds of compute ops: the modules of this folder that mean something on one rank's arrays."""
+    kinds = sorted(m.name for m in iter_modules(__path__))
+    return [kind for kind in kinds if {kind, "meaning"} <= vars(module(kind)).keys()]
 
 
 def work(op: Op, coords: Coords) -> Work:
