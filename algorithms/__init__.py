@@ -21,6 +21,13 @@ ALIASES = {  # what frameworks and people call them
     "a2a+p2p": "usp",
     "a2d": "attention2d",
     "tree_decode": "tree",
+    "dcp": "gather_q",
+    "dcp_a2a": "helix",
+    "kvp": "helix",
+    "pass-kv": "ring",  # of prefill: decoding, whose queries are everywhere, has ring_pass_kv
+    "pass-q": "pass_q",
+    "ring_decode": "ring_pass_kv",
+    "ring_pass_q": "pass_q",
 }
 
 
