@@ -2,114 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
-from algorithms.ir import Attention, Inapplicable, Mesh, Program, Schedule
+from algorithms.ir import Attention, Schedule
 from algorithms.ir.job import Job
-from algorithms.ir.mesh import JOB_AXES
 from algorithms.ir.timeline import Timeline
-from algorithms.own import traced
 from sim.bound import Bound, bound
-from sim.detours import NoPathError
+from sim.candidates import Candidate, Programs, Refusal, candidates, of_framework
 from sim.faults import REROUTE_DELAY, Fault
+from sim.frameworks.rules import Framework
 from sim.result import Errors, Result, result
 from sim.simulate import Site, simulate
+from sim.trials import Pair, Progress, Trials, other_orders, ranked
 
-Programs = Mapping[str, Mapping[str, Program]]  # by algorithm, then by phase
-Progress = Callable[[float, str], None]  # share done, what is being done
 LIBRARY_WAYS = {"all_reduce": ("ring", "doubling")}  # long messages take the ring, short ones a tree's few steps
-
-
-class Refusal(NamedTuple):
-    """An algorithm that cannot run, on which mesh (None: on any), and why."""
-
-    algorithm: str
-    mesh: Mapping[str, int] | None
-    reason: str
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """An algorithm on one mesh, with the tokens dealt in one way."""
-
-    algorithm: str
-    program: Program
-    mesh: Mesh
-    problem: Attention
-
-    def __str__(self) -> str:
-        return f"{self.algorithm} on {self.mesh}, {self.problem.layout}"
-
-    def schedule(self) -> Schedule:
-        """Trace the algorithm; one from a file of the user's is held to the laws.
-
-        Raises:
-            Inapplicable: it cannot serve this problem on this mesh.
-            ScheduleError: it is wrong.
-        """
-        if ":" not in self.algorithm:
-            return self.program(self.problem, self.mesh)
-        return traced(str(self), self.program, self.problem, self.mesh)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Results, best first but what does not fit last, with their candidates; what cannot run; and the bound of all."""
+    """Results, best first but what does not fit last, with their candidates, and the bound of all.
 
-    ranked: tuple[tuple[Candidate, Result], ...]
+    Attributes:
+        inapplicable: algorithms that cannot run on any mesh, each with its reasons.
+        partly: meshes and layouts on which algorithms that run elsewhere cannot.
+        untried: how many orders of its axes were left out, by algorithm.
+    """
+
+    ranked: tuple[Pair, ...]
     inapplicable: tuple[Refusal, ...]
+    partly: tuple[Refusal, ...]
+    untried: Mapping[str, int]
     bound: Bound
 
     @property
     def results(self) -> list[Result]:
         """The results alone."""
         return [found for _, found in self.ranked]
-
-
-def layouts(program: Program, problem: Attention, asked: str) -> tuple[str, ...]:
-    """Layouts worth trying: the program's own where a causal mask must be balanced, else contiguous."""
-    if asked != "auto":
-        return (asked,)
-    balance = problem.mask == "causal" and problem.phase != "decode"
-    return program.layouts if balance else ("contiguous",)
-
-
-def meshes(program: Program, job: Job) -> list[Mesh]:
-    """The meshes to try: the one typed, or every split of the sequence's ranks over the program's axes.
-
-    Raises:
-        Inapplicable: the mesh typed has other axes.
-    """
-    found = job.meshes(program.axes)
-    if not found:
-        typed = [axis for axis in job.axes or () if axis not in JOB_AXES]
-        raise Inapplicable(f"it runs over mesh axes {', '.join(program.axes)}, not {', '.join(typed) or 'none'}")
-    return found
-
-
-def candidates(
-    programs: Programs, problem: Attention, job: Job, layout: str = "auto"
-) -> tuple[list[Candidate], list[Refusal]]:
-    """List what to try, and the algorithms that have nothing for this phase or mesh."""
-    found: list[Candidate] = []
-    refused: list[Refusal] = []
-    for name, phases in programs.items():
-        program = phases.get(problem.phase)
-        if program is None:
-            refused.append(Refusal(name, None, f"it is written for {', '.join(phases)}, not {problem.phase}"))
-            continue
-        try:
-            found += [
-                Candidate(name, program, mesh, replace(problem, layout=kind))
-                for mesh in meshes(program, job)
-                for kind in layouts(program, problem, layout)
-            ]
-        except Inapplicable as reason:
-            refused.append(Refusal(name, job.axes, str(reason)))
-    return found, refused
 
 
 def compare(
@@ -123,6 +54,7 @@ def compare(
     errors: Errors | None = None,
     faults: Sequence[Fault] = (),
     reroute_delay: float = REROUTE_DELAY,
+    framework: Framework | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Simulate every candidate and rank them by time, those that fit the memory first.
@@ -132,29 +64,41 @@ def compare(
         layout: one layout for all, or auto.
         errors: stated relative errors of the model.
         faults: what is slow, down, busy or late; what has no path then cannot run.
+        framework: try only what it has.
     """
-    todo, refused = candidates(programs, problem, job, layout)
+    how = {"faults": faults, "reroute_delay": reroute_delay}
     least = bound(problem, job.mesh({"cp": job.cp}), site)
-    ranked: list[tuple[Candidate, Result]] = []
-    for number, candidate in enumerate(todo):
-        if progress is not None:
-            progress(number / len(todo), str(candidate))
-        try:
-            schedule, timeline = run(candidate, site, ways, faults=faults, reroute_delay=reroute_delay)
-        except (Inapplicable, NoPathError) as reason:
-            refused.append(Refusal(candidate.algorithm, candidate.mesh.axes, str(reason)))
-            continue
-        ranked.append((candidate, result(candidate.algorithm, schedule, timeline, site, least, errors or Errors())))
-    ranked.sort(key=lambda pair: (not pair[1].fits, pair[1].time_s, pair[0].algorithm))
-    return Comparison(tuple(_distinct(ranked)), tuple(_once(refused)), least)
+
+    def cost(candidate: Candidate) -> Result:
+        schedule, timeline = run(candidate, site, ways, **how)
+        return result(candidate.algorithm, schedule, timeline, site, least, errors or Errors())
+
+    todo, refused = candidates(programs, problem, job, layout)
+    trials = Trials(cost, progress)
+    untried: dict[str, int] = {}
+    if framework is None:
+        trials.run(todo, later=len({order.mesh for one in todo for order in one.orders(job)}))
+        orders, untried = other_orders(trials.done, job)
+        trials.run(orders)
+    else:
+        todo, lacking = of_framework(framework, todo, job)
+        refused += lacking
+        trials.run(todo)
+    never, partly = _split([*refused, *trials.refused], trials.done)
+    return Comparison(ranked(trials.done), never, partly, untried, least)
 
 
-def _once(refused: list[Refusal]) -> list[Refusal]:
-    """Keep the first of those that an algorithm gives the same reason for."""
-    first: dict[tuple[str, str], Refusal] = {}
+def _split(refused: Sequence[Refusal], done: Iterable[Pair]) -> tuple[tuple[Refusal, ...], tuple[Refusal, ...]]:
+    """Refusals of algorithms that cannot run at all, each reason once, and of meshes of those that can elsewhere."""
+    runs = {candidate.algorithm for candidate, _ in done}
+    never: dict[tuple[str, str], Refusal] = {}
+    partly: dict[tuple[object, ...], Refusal] = {}
     for one in refused:
-        first.setdefault((one.algorithm, one.reason), one)
-    return list(first.values())
+        if one.algorithm in runs:
+            partly.setdefault((one.algorithm, *(one.mesh or {}).items(), one.reason), one)
+        else:
+            never.setdefault((one.algorithm, one.reason), one)
+    return tuple(never.values()), tuple(partly.values())
 
 
 def run(
@@ -181,22 +125,3 @@ def choices(schedule: Schedule, asked: Mapping[str, str]) -> Iterator[dict[str, 
     free = [kind for kind in LIBRARY_WAYS if kind in used and kind not in asked]
     for picked in product(*(LIBRARY_WAYS[kind] for kind in free)):
         yield {**asked, **dict(zip(free, picked, strict=True))}
-
-
-def _distinct(ranked: list[tuple[Candidate, Result]]) -> Iterator[tuple[Candidate, Result]]:
-    """Leave out a candidate with an axis of one rank that is, in every number, an algorithm of fewer axes."""
-    simple = {_numbers(found): len(one.program.axes) for one, found in ranked if _trivial(one) == 0}
-    for candidate, found in ranked:
-        axes = len(candidate.program.axes)
-        if not (_trivial(candidate) and simple.get(_numbers(found), axes) < axes):
-            yield candidate, found
-
-
-def _trivial(candidate: Candidate) -> int:
-    """Axes of one rank."""
-    return sum(candidate.mesh.axes[axis] == 1 for axis in candidate.program.axes) if candidate.mesh.size > 1 else 0
-
-
-def _numbers(found: Result) -> tuple[object, ...]:
-    """What two results that are the same schedule share."""
-    return found.layout, found.time_s, found.compute_s, found.sent_bytes, found.peak_bytes

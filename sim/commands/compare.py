@@ -16,8 +16,10 @@ from sim.commands.setup import Setup, Wanted, set_up, simulator_options
 from topologies.options import cluster_options
 
 if TYPE_CHECKING:
+    from sim.candidates import Candidate
     from sim.compare import Comparison
     from sim.faults import Fault
+    from sim.frameworks.rules import Framework
 
 SCHEMA = "ringloom.compare/1"
 
@@ -41,6 +43,7 @@ class Broken(NamedTuple):
     is_flag=True,
     help="Show every mesh and layout in the table, not the best of each algorithm; --json has them all.",
 )
+@click.option("--framework", metavar="NAME", help="Try only what this framework has, as transformer_engine or vllm.")
 def command(
     cluster: str,
     nodes: int | None,
@@ -50,12 +53,17 @@ def command(
     wanted: Wanted,
     faulty: Faulty,
     every: bool,
+    framework: str | None,
 ) -> None:
     """Rank algorithms for a cluster and a problem, best first.
 
-    Each algorithm of the phase is tried on every mesh of the job's ranks and in every layout worth trying.
+    Each algorithm of the phase is tried on every mesh of the job's ranks, with the mesh's axes in every order, and in
+    every layout worth trying. For the best, and what ties with it, the answer says what to set in which framework.
     """
+    from sim.frameworks import rules
+
     programs = algorithms_from(algorithms)
+    only = None if framework is None else rules.find(framework)
     broken = Broken(*faulty.read())
     setup = set_up(asked, wanted, cluster, nodes, gpus)
 
@@ -70,6 +78,7 @@ def command(
             layout=asked.layout,
             ways=setup.ways,
             errors=setup.errors,
+            framework=only,
             progress=report,
             **broken._asdict(),
         )
@@ -77,12 +86,15 @@ def command(
     if not found.ranked:
         raise ValueError(f"no algorithm can run: {_reasons(found)}")
     if wanted.json:
-        answer = record(setup, found) | {"faults": [str(fault) for fault in broken.faults]}
+        answer = record(setup, found) | {
+            "framework": only.name if only else None,
+            "faults": [str(fault) for fault in broken.faults],
+        }
         answer["assumptions"] = [*answer["assumptions"], *assumptions(*broken)]
         json.dump(answer, sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        show(setup, found, every, broken)
+        show(setup, found, every, broken, only)
     if wanted.trace or wanted.timeline:
         _write_best(setup, found, wanted, broken)
 
@@ -106,21 +118,39 @@ def _reasons(found: Comparison) -> str:
 def record(setup: Setup, found: Comparison) -> dict[str, Any]:
     """The answer as `--json` gives it."""
     from sim.commands.answer import head, scaled
+    from sim.frameworks.shown import record as typed
+    from sim.frameworks.shown import settings
     from sim.result import tied
 
+    results = [
+        {**scaled(setup, one).record(), "tie": tied(one, found.results), "settings": typed(settings(candidate))}
+        for candidate, one in found.ranked
+    ]
     return {
         "schema": SCHEMA,
         **head(setup, found.results),
         "bound": found.bound.times(setup.layers)._asdict(),
-        "results": [scaled(setup, one).record() | {"tie": tied(one, found.results)} for one in found.results],
+        "results": results,
         "inapplicable": [one._asdict() for one in found.inapplicable],
+        "partly": [one._asdict() for one in found.partly],
+        "untried": dict(found.untried),
     }
 
 
-def show(setup: Setup, found: Comparison, every: bool, broken: Broken) -> None:
+def _winners(found: Comparison) -> list[Candidate]:
+    """The best candidate, and the best of each other algorithm that ties with it."""
+    best: dict[str, Candidate] = {}
+    for candidate, one in found.ranked:
+        if one is found.ranked[0][1] or one.ties(found.ranked[0][1]):
+            best.setdefault(candidate.algorithm, candidate)
+    return list(best.values())
+
+
+def show(setup: Setup, found: Comparison, every: bool, broken: Broken, only: Framework | None) -> None:
     """Print the answer for people."""
     from sim import report
     from sim.commands.answer import describe, scaled
+    from sim.frameworks.shown import lines
 
     results = [scaled(setup, one) for one in found.results]
     best, tried = report.best_of_each(results)
@@ -139,6 +169,11 @@ def show(setup: Setup, found: Comparison, every: bool, broken: Broken) -> None:
             out.print(line)
         if not all(one.fits for one in shown):
             out.print(report.UNFIT)
+        for line in (*report.partly(found.partly), *report.untried(found.untried)):
+            out.print(line)
+        out.print("\nwhat to set:")
+        for lead, text in lines(_winners(found), only):
+            report.bullet(out, lead, text)
         if found.inapplicable:
             out.print("\ncannot run here:")
             report.refusals(out, found.inapplicable)

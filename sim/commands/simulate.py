@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from algorithms.ir import Schedule
     from algorithms.ir.timeline import Timeline
     from sim.bound import Bound
-    from sim.compare import Candidate
+    from sim.candidates import Candidate
     from sim.result import Result
 
 SCHEMA = "ringloom.simulate/1"
@@ -128,7 +128,7 @@ def choose(programs: dict[str, Any], setup: Setup, layout: str) -> Candidate:
         Inapplicable: the algorithm has no program for this phase or mesh.
     """
     from algorithms.ir import Inapplicable
-    from sim.compare import candidates
+    from sim.candidates import candidates
 
     found, refused = candidates(programs, setup.problem, setup.job, layout)
     if not found:
