@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 from algorithms.ir import Attention, Schedule
 from algorithms.ir.job import Job
-from algorithms.ir.timeline import Timeline
 from sim.bound import Bound, bound
 from sim.candidates import Candidate, Programs, Refusal, candidates, of_framework
 from sim.faults import REROUTE_DELAY, Fault
 from sim.frameworks.rules import Framework
+from sim.jitter import Jitter
+from sim.pacing import PLAIN, Pacing
+from sim.repeats import Progress as Part
+from sim.repeats import Repeats, repeated
 from sim.result import Errors, Result, result
-from sim.simulate import Site, simulate
+from sim.simulate import Site
 from sim.trials import Pair, Progress, Trials, other_orders, ranked
-
-LIBRARY_WAYS = {"all_reduce": ("ring", "doubling")}  # long messages take the ring, short ones a tree's few steps
 
 
 @dataclass(frozen=True)
@@ -54,24 +54,28 @@ def compare(
     errors: Errors | None = None,
     faults: Sequence[Fault] = (),
     reroute_delay: float = REROUTE_DELAY,
+    jitters: Sequence[Jitter | None] = (None,),
+    pacing: Pacing = PLAIN,
     framework: Framework | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Simulate every candidate and rank them by time, those that fit the memory first.
+    """Simulate every candidate and rank them by median time, those that fit the memory first.
 
     Args:
         site: the cluster, with as many ranks as the job.
         layout: one layout for all, or auto.
         errors: stated relative errors of the model.
         faults: what is slow, down, busy or late; what has no path then cannot run.
+        jitters: how compute times vary in each repeat; the median ranks.
+        pacing: how the rounds of collectives follow each other.
         framework: try only what it has.
     """
-    how = {"faults": faults, "reroute_delay": reroute_delay}
+    how = {"faults": faults, "reroute_delay": reroute_delay, "jitters": jitters, "pacing": pacing}
     least = bound(problem, job.mesh({"cp": job.cp}), site)
 
-    def cost(candidate: Candidate) -> Result:
-        schedule, timeline = run(candidate, site, ways, **how)
-        return result(candidate.algorithm, schedule, timeline, site, least, errors or Errors())
+    def cost(candidate: Candidate, part: Part | None) -> Result:
+        schedule, runs = run(candidate, site, ways, progress=part, **how)
+        return result(candidate.algorithm, schedule, runs, site, least, errors or Errors())
 
     todo, refused = candidates(programs, problem, job, layout)
     trials = Trials(cost, progress)
@@ -103,25 +107,7 @@ def _split(refused: Sequence[Refusal], done: Iterable[Pair]) -> tuple[tuple[Refu
 
 def run(
     candidate: Candidate, site: Site, ways: Mapping[str, str] | None = None, **how: Any
-) -> tuple[Schedule, Timeline]:
-    """Trace and simulate one candidate; `how` is what else `simulate` takes."""
+) -> tuple[Schedule, Repeats]:
+    """Trace and simulate one candidate; `how` is what else `repeated` takes."""
     schedule = candidate.schedule()
-    return schedule, fastest(schedule, site, ways, **how)
-
-
-def fastest(schedule: Schedule, site: Site, ways: Mapping[str, str] | None = None, **how: Any) -> Timeline:
-    """Simulate a schedule in the fastest of the ways that a collective library chooses from.
-
-    Args:
-        ways: way by collective, where one was asked for. how: what else `simulate` takes.
-    """
-    timelines = (simulate(schedule, site, ways=chosen, **how) for chosen in choices(schedule, ways or {}))
-    return min(timelines, key=lambda timeline: timeline.makespan)
-
-
-def choices(schedule: Schedule, asked: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """The ways to try: those asked for, and for other collectives every one that libraries choose from by size."""
-    used = {op.kind for op in schedule.ops}
-    free = [kind for kind in LIBRARY_WAYS if kind in used and kind not in asked]
-    for picked in product(*(LIBRARY_WAYS[kind] for kind in free)):
-        yield {**asked, **dict(zip(free, picked, strict=True))}
+    return schedule, repeated(schedule, site, ways, **how)

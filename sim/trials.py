@@ -10,6 +10,7 @@ from algorithms.ir import Inapplicable
 from algorithms.ir.job import Job
 from sim.candidates import Candidate, Refusal
 from sim.detours import NoPathError
+from sim.repeats import Progress as Part
 from sim.result import Result
 
 Progress = Callable[[float, str], None]  # share done, what is being done
@@ -21,7 +22,7 @@ SAME = 1e-9  # relative: times that are one, whatever order their sums were made
 class Trials:
     """What each candidate costs, in the order tried, and why others cannot run."""
 
-    def __init__(self, cost: Callable[[Candidate], Result], progress: Progress | None) -> None:
+    def __init__(self, cost: Callable[[Candidate, Part | None], Result], progress: Progress | None) -> None:
         self.done: list[Pair] = []
         self.refused: list[Refusal] = []
         self._cost, self._progress, self._tried = cost, progress, 0
@@ -30,13 +31,20 @@ class Trials:
         """Try candidates; `later` of them are still to come."""
         end = self._tried + len(todo) + later
         for candidate in todo:
-            if self._progress is not None:
-                self._progress(self._tried / end, str(candidate))
+            part = self._part(self._tried, end, str(candidate))
             self._tried += 1
             try:
-                self.done.append((candidate, self._cost(candidate)))
+                self.done.append((candidate, self._cost(candidate, part)))
             except (Inapplicable, NoPathError) as reason:
                 self.refused.append(Refusal(candidate.algorithm, candidate.mesh.axes, str(reason)))
+
+    def _part(self, number: int, of: int, what: str) -> Part | None:
+        """The progress of one candidate of several, said at its start too."""
+        progress = self._progress
+        if progress is None:
+            return None
+        progress(number / of, what)
+        return lambda share, _: progress((number + share) / of, what)
 
 
 def other_orders(done: Iterable[Pair], job: Job) -> tuple[list[Candidate], dict[str, int]]:
@@ -98,4 +106,4 @@ def _trivial(candidate: Candidate) -> int:
 
 def _numbers(found: Result) -> tuple[object, ...]:
     """What two results that are the same schedule share."""
-    return found.layout, found.time_s, found.compute_s, found.sent_bytes, found.peak_bytes
+    return found.layout, found.times_s, found.compute_s, found.sent_bytes, found.peak_bytes

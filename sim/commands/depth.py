@@ -26,11 +26,20 @@ def effective(found: Result) -> dict[str, str]:
     }
 
 
+def varies(found: Result, how: str) -> dict[str, str]:
+    """How much the time varies; how says by what and how often, and is empty where it does not."""
+    if not how:
+        return {}
+    median, p10, p90 = map(format_seconds, (found.time_s, found.p10_s, found.p90_s))
+    return {"varies": f"median {median}, p10 {p10}, p90 {p90} over {how}; the middle one is shown"}
+
+
 def times(found: Result, least: Bound, form: str = "") -> dict[str, str]:
     """The times and what they amount to; form is the attention's where it has others."""
     low, high = format_seconds(found.time_low_s), format_seconds(found.time_high_s)
+    within = report.within([found])
     return {
-        "time": f"{format_seconds(found.time_s)}, between {low} and {high} within the stated error",
+        "time": f"{format_seconds(found.time_s)}, between {low} and {high} within {within}",
         "compute": f"{format_seconds(found.compute_s)} on the rank that has most",
         "exposed": f"{format_seconds(found.exposed_communication_s)} waiting for communication or for others",
         "speed": report.rate_text(found),
