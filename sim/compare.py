@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from algorithms.ir import Attention, Schedule
@@ -19,6 +19,7 @@ from sim.repeats import Repeats, repeated
 from sim.result import Errors, Result, result
 from sim.simulate import Site
 from sim.trials import Pair, Progress, Trials, other_orders, ranked
+from sim.whole import Kinds, total, total_bound
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ def compare(
     jitters: Sequence[Jitter | None] = (None,),
     pacing: Pacing = PLAIN,
     framework: Framework | None = None,
+    kinds: Kinds = (),
     progress: Progress | None = None,
 ) -> Comparison:
     """Simulate every candidate and rank them by median time, those that fit the memory first.
@@ -69,13 +71,20 @@ def compare(
         jitters: how compute times vary in each repeat; the median ranks.
         pacing: how the rounds of collectives follow each other.
         framework: try only what it has.
+        kinds: of a whole model, how many layers there are of each kind and the problem of one; results are their sums,
+            all layers run by the same algorithm on the same mesh. Empty: one layer, `problem`.
     """
     how = {"faults": faults, "reroute_delay": reroute_delay, "jitters": jitters, "pacing": pacing}
-    least = bound(problem, job.mesh({"cp": job.cp}), site)
+    mesh, each = job.mesh({"cp": job.cp}), kinds or [(1, problem)]
+    least = [bound(one, mesh, site) for _, one in each]
 
     def cost(candidate: Candidate, part: Part | None) -> Result:
-        schedule, runs = run(candidate, site, ways, progress=part, **how)
-        return result(candidate.algorithm, schedule, runs, site, least, errors or Errors())
+        found = []
+        for (_, one), lower in zip(each, least, strict=True):
+            layer = replace(candidate, problem=replace(one, layout=candidate.problem.layout))
+            schedule, runs = run(layer, site, ways, progress=part, **how)
+            found.append(result(candidate.algorithm, schedule, runs, site, lower, errors or Errors()))
+        return total(kinds, found) if kinds else found[0]
 
     todo, refused = candidates(programs, problem, job, layout)
     trials = Trials(cost, progress)
@@ -89,7 +98,7 @@ def compare(
         refused += lacking
         trials.run(todo)
     never, partly = _split([*refused, *trials.refused], trials.done)
-    return Comparison(ranked(trials.done), never, partly, untried, least)
+    return Comparison(ranked(trials.done), never, partly, untried, total_bound(each, least))
 
 
 def _split(refused: Sequence[Refusal], done: Iterable[Pair]) -> tuple[tuple[Refusal, ...], tuple[Refusal, ...]]:

@@ -74,6 +74,7 @@ def command(
             ways=setup.ways,
             errors=setup.errors,
             framework=only,
+            kinds=setup.kinds if setup.per == "model" else (),
             progress=report,
             **vars(asked_if),
         )
@@ -138,7 +139,7 @@ def record(setup: Setup, found: Comparison) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         **head(setup, found.results),
-        "bound": found.bound.times(setup.layers)._asdict(),
+        "bound": found.bound._asdict(),
         "results": results,
         "inapplicable": [one._asdict() for one in found.inapplicable],
         "partly": [one._asdict() for one in found.partly],
@@ -173,7 +174,7 @@ def show(
     results = [scaled(setup, one) for one in found.results]
     best, tried = report.best_of_each(results)
     with report.printing(sys.stdout) as out:
-        least = report.bound_text(found.bound.times(setup.layers), setup.model.form_text(setup.problem.phase))
+        least = report.bound_text(found.bound, setup.model.form_text(setup.problem.phase))
         varies = {"varies": f"{how}; their median ranks"} if (how := whatif.jitter_text(asked_if)) else {}
         report.facts(out, describe(setup) | whatif.describe(asked_if) | varies | {"bound": least})
         out.print()

@@ -56,6 +56,8 @@ def command(
         raise ValueError(f"simulate takes one algorithm, got {algorithm}; compare ranks several")
     asked_if = whatif.what_if(wishes, faulty)
     setup = set_up(asked, wanted, cluster, nodes, gpus)
+    if setup.per == "model" and len(setup.kinds) > 1:
+        raise ValueError(f"simulate runs one layer, and {setup.kinds_text}: compare --per model adds them up")
     candidate = choose(programs, setup, asked.layout)
 
     from sim.bound import bound
