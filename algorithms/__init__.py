@@ -21,6 +21,9 @@ ALIASES = {  # what frameworks and people call them
     "a2a+p2p": "usp",
     "a2d": "attention2d",
     "tree_decode": "tree",
+    "dcp": "gather_q",
+    "dcp_a2a": "helix",
+    "kvp": "helix",
 }
 
 

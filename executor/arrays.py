@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from algorithms.ir import Attention, Op, Schedule
 from algorithms.ir.tokens import Runs, Tokens
-from algorithms.ops.load import heads_of, shard
+from algorithms.ops.load import held_heads, shard
 from executor.errors import WrongResult
 
 Array = NDArray[Any]
@@ -70,7 +70,7 @@ class Positions:
 
 
 def assemble(schedule: Schedule, name: str, parts: Sequence[Array]) -> Array:
-    """Put a result together from all ranks' parts: rows by tokens, heads by dp and tp.
+    """Put a result together from all ranks' parts: rows by tokens, heads by dp, tp and what the ranks hold of them.
 
     A row that no rank holds is NaN. Where tp exceeds the KV heads, the gradients of the copies of one are summed.
 
@@ -89,7 +89,7 @@ def assemble(schedule: Schedule, name: str, parts: Sequence[Array]) -> Array:
     held = np.zeros(whole.shape[:3], bool)
     positions = Positions(schedule).all(value.tokens)
     for rank, part in enumerate(parts):
-        tokens, columns = positions[rank] - first, heads_of(problem, mesh, rank, heads)
+        tokens, columns = positions[rank] - first, held_heads(value, problem, mesh, rank, heads)
         _check_part(name, rank, part, tokens, rows, (len(tokens), len(columns), *width))
         copy, at = int(mesh.of_rank(rank).get("tp", np.zeros(()))) % copies, np.ix_(tokens, columns)
         differs = (whole[copy][at] != part).any(axis=tuple(range(2, part.ndim)))

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from algorithms.ir.expr import Coords, Ints, ScheduleError
+from algorithms.ir.expr import Coords, Expr, Ints, ScheduleError
 from algorithms.ir.mesh import Mesh
 from algorithms.ir.problem import Attention
-from algorithms.ir.schedule import Op, TensorType, Value, per_rank
+from algorithms.ir.schedule import ALL_HEADS, Op, TensorType, Value, per_rank
 from algorithms.ir.tokens import Block, Tokens
 from algorithms.ir.trace import Rank
 from algorithms.ops import Work
 
 
-def load(me: Rank, problem: Attention, rows: Tokens, cols: Tokens) -> tuple[Value, Value, Value]:
+def load(
+    me: Rank, problem: Attention, rows: Tokens, cols: Tokens, heads: str | Sequence[str] = ()
+) -> tuple[Value, Value, Value]:
     """Load this rank's queries at `rows`, keys and values at `cols`.
 
+    Args:
+        heads: axes over which the query heads are split: each member has its part, in order.
     Returns:
         q (n, B*H, D), k (m, B*Hkv, D), v (m, B*Hkv, Dv), with B and H divided by dp and tp; v is k when the
         problem's shared_kv says so.
     """
-    q = _shard(me, problem, "q", rows, problem.heads, problem.head_dim, problem.dtype)
+    q = _shard(me, problem, "q", rows, problem.heads, problem.head_dim, problem.dtype, heads)
     k = _shard(me, problem, "k", cols, problem.kv_heads, problem.head_dim, problem.kv_dtype)
     if problem.shared_kv:
         return q, k, k
@@ -34,10 +39,28 @@ def load_gradient(me: Rank, problem: Attention, rows: Tokens) -> Value:
     return _shard(me, problem, "do", rows, problem.heads, problem.head_dim_v, problem.dtype)
 
 
-def _shard(me: Rank, problem: Attention, name: str, tokens: Tokens, heads: int, dim: int, dtype: str) -> Value:
+def _shard(
+    me: Rank,
+    problem: Attention,
+    name: str,
+    tokens: Tokens,
+    heads: int,
+    dim: int,
+    dtype: str,
+    split: str | Sequence[str] = (),
+) -> Value:
     width = shard_width(me.mesh, problem, heads, dim)
+    first: Expr = ALL_HEADS
     _exists(me.mesh, name, tokens)
-    return me.emit("load", (), [(TensorType(tokens.count, width, dtype), tokens)], name=name)[0]
+    if split:
+        axes = me.mesh.over(split)
+        part, left = divmod(width[0], me.mesh.count(axes))
+        if left:
+            raise ScheduleError(
+                f"S3: load over {', '.join(axes)} splits heads in {me.mesh.count(axes)}, {name} has {width[0]}"
+            )
+        width, first = (part, dim), me.mesh.member(axes) * part
+    return me.emit("load", (), [(TensorType(tokens.count, width, dtype), tokens, first)], name=name)[0]
 
 
 def shard_width(mesh: Mesh, problem: Attention, heads: int, dim: int) -> tuple[int, int]:
@@ -82,5 +105,12 @@ def shard(op: Op, arrays: dict[str, Any], problem: Attention, mesh: Mesh, rank: 
     name = op.params["name"]
     heads = problem.heads if name in ("q", "do") else problem.kv_heads
     first = problem.cached if name in ("q", "do") else 0
-    rows = op.outputs[0].tokens.runs(mesh.of_rank(rank)).positions() - first
-    return arrays[name][rows][:, heads_of(problem, mesh, rank, heads)]
+    (value,), at = op.outputs, mesh.of_rank(rank)
+    rows = value.tokens.runs(at).positions() - first
+    return arrays[name][rows][:, held_heads(value, problem, mesh, rank, heads)]
+
+
+def held_heads(value: Value, problem: Attention, mesh: Mesh, rank: int, heads: int) -> Ints:
+    """Folded head numbers that a rank holds of a value: its own part of its share of the job."""
+    first = int(value.heads.at(mesh.of_rank(rank)))
+    return heads_of(problem, mesh, rank, heads)[first : first + value.type.width[0]]

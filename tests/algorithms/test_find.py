@@ -1,12 +1,17 @@
 """Finding algorithms: names, and what frameworks call them."""
 
+from pathlib import Path
+
 import pytest
 
 import algorithms
 
 
 def test_the_folder_is_the_list():
-    assert algorithms.names() == ["all_gather_kv", "attention2d", "ring", "tree", "tree_packed", "ulysses", "usp"]
+    files = {path.stem for path in Path(algorithms.__file__).parent.glob("*.py")}
+
+    assert set(algorithms.names()) == files - {"__init__", *algorithms.NOT_ALGORITHMS}
+    assert all(algorithms.find(name) for name in algorithms.names())
 
 
 def test_a_ring_serves_two_phases():
@@ -27,8 +32,20 @@ def test_what_frameworks_call_an_algorithm_is_understood(alias):
     assert algorithms.find(alias) == algorithms.find(algorithms.ALIASES[alias])
 
 
+def test_no_alias_hides_an_algorithm():
+    assert not set(algorithms.ALIASES) & {*algorithms.names(), *algorithms.NOT_ALGORITHMS}
+
+
 @pytest.mark.parametrize(
-    "alias, name", [("p2p", "ring"), ("a2a", "ulysses"), ("a2a+p2p", "usp"), ("llama3", "all_gather_kv")]
+    "alias, name",
+    [
+        ("p2p", "ring"),
+        ("a2a", "ulysses"),
+        ("a2a+p2p", "usp"),
+        ("llama3", "all_gather_kv"),
+        ("dcp", "gather_q"),
+        ("kvp", "helix"),
+    ],
 )
 def test_the_aliases_of_the_field(alias, name):
     assert algorithms.find(alias) == algorithms.find(name)

@@ -9,12 +9,15 @@ import algorithms
 from algorithms.ir import Attention, Mesh, Partial, spmd
 from algorithms.ir.laws import Laws, check
 from algorithms.ir.order import overwrites, steps
+from algorithms.ir.schedule import per_rank
 from algorithms.ir.tokens import Runs
 from algorithms.ops.add import add
 from algorithms.ops.all_gather import all_gather
+from algorithms.ops.all_reduce import all_reduce
 from algorithms.ops.all_to_all import split_heads
 from algorithms.ops.attend import attend
 from algorithms.ops.attend_backward import attend_backward
+from algorithms.ops.broadcast import broadcast
 from algorithms.ops.delta import delta
 from algorithms.ops.load import load, load_gradient
 from algorithms.ops.permute import permute
@@ -232,12 +235,44 @@ def test_gradients_one_rank_away_from_home_are_still_every_row():
     assert str(schedule.results["dk"].tokens) != str(schedule.ops[1].outputs[0].tokens)
 
 
-def test_s10_a_row_has_all_its_heads():
-    def wrong(q, k, v, i, p, me):
-        return attend(*split_heads(q, *repeat_heads(k, v, times=2), over="ring"))
+def by_heads(q, k, v, i, p, me):
+    return attend(*split_heads(q, *repeat_heads(k, v, times=2), over="ring"))
 
-    with breaks("S10", r"a row of result out has all heads of the rank's job, \(4, 8\), got \(1, 8\)"):
+
+def test_results_may_be_dealt_by_heads():
+    # Every rank has all 37 rows of one of the 4 heads; out and lse need not be dealt alike.
+    ring_of(by_heads)
+    whole = {"over": "ring", "by": "heads"}
+    schedule = ring_of(lambda *a: {"out": by_heads(*a).out, "lse": all_gather(by_heads(*a).lse, **whole)})
+
+    assert per_rank(schedule.results["out"].heads, schedule.mesh).tolist() == [0, 1, 2, 3]
+    assert per_rank(schedule.results["lse"].heads, schedule.mesh).tolist() == [0] * 4
+
+
+def test_s10_one_head_on_every_rank_is_not_all_of_them():
+    def wrong(q, k, v, i, p, me):
+        return Partial(*broadcast(*by_heads(q, k, v, i, p, me), over="ring", root=2))
+
+    with breaks("S10", r"rows and heads of result out are not every row once: .*, 1 heads from 2 on"):
         ring_of(wrong)
+
+
+def test_s10_half_of_the_heads_on_every_rank_once():
+    # reduced by heads over two of the four ranks: each head lies on two ranks, and not on all
+    @spmd("node", "local")
+    def program(me, problem):
+        (n, i), (nodes, p) = me.coords, me.sizes
+        q, k, v = load(me, problem, problem.queries(1)[0], problem.keys(nodes * p)[n * p + i])
+        mine = reduce_scatter(attend(q, k, v), over="local", op="merge", by="heads")
+        return all_reduce(mine, over="node", op="merge")
+
+    with breaks("S10", "rows and heads of result out"):
+        check(program(small(), Mesh(node=2, local=2)))
+
+
+def test_s10_a_row_has_the_width_of_the_problem():
+    with breaks("S10", r"a row of result out has heads of the rank's job, \(4, 8\) in all, got \(8, 8\)"):
+        ring_of(lambda q, k, v, i, p, me: Partial(*repeat_heads(*tour((1,) * 3)(q, k, v, i, p, me), times=2)))
 
 
 @pytest.mark.parametrize("number, shard", [(lambda i: i + 1, "4"), (lambda i: i - 1, "-1"), (lambda i: i * i, "4")])

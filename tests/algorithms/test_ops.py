@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import algorithms
 from algorithms.ir import Attention, Mesh, spmd
 from algorithms.ir.mask import sees
-from algorithms.ops import add, attend, attend_backward, delta, merge, normalise, repeat_heads, weigh, work
+from algorithms.ops import add, attend, attend_backward, delta, merge, normalise, repeat_heads, share, weigh, work
 from algorithms.ops.collective import meaning
 from algorithms.ops.load import heads_of, load, shard
 from tests.algorithms.tracing import PROGRAMS, meshes, small, traced
@@ -227,6 +227,54 @@ def test_all_reduce_gives_every_member_the_reduction(xp, op, reduce, p, n):
 
 
 @every_library
+@pytest.mark.parametrize("by, put", [("heads", np.concatenate), ("members", np.stack)])
+@given(p=st.integers(1, 5), n=st.integers(0, 4))
+def test_all_gather_by_heads_or_members_keeps_the_rows(xp, by, put, p, n):
+    inputs = shards([n] * p, (2, 3), (2,))
+    whole = [put(same, axis=1 if by == "heads" else -1) for same in zip(*inputs, strict=True)]
+
+    for result in run(xp, "all_gather", inputs, [n] * p, by=by):
+        np.testing.assert_equal(list(result), whole)
+
+
+@every_library
+@pytest.mark.parametrize("op, reduce", [("sum", np.sum), ("max", np.max)])
+@given(p=st.integers(1, 5), n=st.integers(0, 4))
+def test_reduce_scatter_by_heads_reduces_and_each_keeps_its_heads(xp, op, reduce, p, n):
+    inputs = shards([n] * p, (2 * p, 3))
+    whole = reduce(np.stack([x for (x,) in inputs]), axis=0)
+
+    results = run(xp, "reduce_scatter", inputs, [n] * p, op=op, by="heads")
+
+    assert {x.shape for (x,) in results} == {(n, 2, 3)}
+    np.testing.assert_array_equal(np.concatenate([x for (x,) in results], axis=1), whole)
+
+
+@every_library
+@pytest.mark.parametrize("p", [1, 2, 3, 5])  # 7 rows of 4 heads are no multiple of 3 or 5
+def test_all_reduce_merges_states_by_row_and_head(xp, p):
+    parts = [states(seed, blind=seed) for seed in range(p)]
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = merged(whole, part)
+
+    for out, lse in run(xp, "all_reduce", parts, [7] * p, op="merge"):
+        assert_same((out.reshape(7, H, DV), lse.reshape(7, H)), whole)
+
+
+def test_the_shares_of_all_ranks_add_up_to_their_merge():
+    parts = [states(seed, blind=seed) for seed in (1, 2, 3)]
+    out, lse = merged(merged(parts[0], parts[1]), parts[2])
+    lses = np.stack([part[1] for part in parts], axis=-1)
+
+    shares = [share.meaning(np, *part, lses) for part in parts]
+
+    assert_same((sum(x for x, _ in shares), shares[0][1]), (out, lse))
+    assert np.isneginf(shares[0][1][0]).all()
+    assert not shares[0][0][0].any()  # nobody saw a key
+
+
+@every_library
 @given(rows=ROWS)
 def test_all_to_all_transposes_tokens_and_heads(xp, rows):
     p = len(rows)
@@ -250,13 +298,14 @@ def test_broadcast_copies_the_roots_value(xp, root):
         np.testing.assert_equal(result, inputs[root])
 
 
-@pytest.mark.parametrize("op", [merge, weigh, normalise, delta, add, repeat_heads], ids=lambda op: op.__name__)
+@pytest.mark.parametrize("op", [merge, weigh, normalise, share, delta, add, repeat_heads], ids=lambda op: op.__name__)
 def test_the_glue_keeps_to_the_array_api(op):
     out, lse = states(1, blind=0)
     arrays, params = {
         merge: ((out, lse, out + 1, lse + 1), {}),
         weigh: ((out, lse, lse + 1), {}),
         normalise: ((out, np.exp(lse), lse), {}),
+        share: ((out, lse, np.stack([lse, lse + 1], axis=-1)), {}),
         delta: ((out, out), {}),
         add: ((out, out), {}),
         repeat_heads: ((out,), {"times": 3}),
