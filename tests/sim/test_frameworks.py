@@ -18,6 +18,8 @@ IDS = [f"{one.name}-{rule.algorithm}-{number}" for number, (one, rule) in enumer
 MASKS = ("full", "causal", "window", "documents")
 TRAIN = Attention(64, 64, 128, 1 << 16, 1 << 16, mask="causal", phase="train", layout="zigzag")
 PREFILL = replace(TRAIN, phase="prefill")
+DECODE = Attention(64, 8, 128, 1, 1 << 20, mask="causal", phase="decode")
+LATENT = Attention(128, 1, 576, 1, 1 << 20, head_dim_v=512, shared_kv=True, mask="causal", phase="decode")
 
 
 def typed(framework, algorithm, problem, **mesh):
@@ -123,6 +125,17 @@ def test_what_to_type_for_training(framework, algorithm, mesh, layout, says):
         ("visualgen", "ulysses", replace(PREFILL, mask="full"), {"ulysses": 8}, "ulysses_size=8"),
         ("visualgen", "usp", replace(PREFILL, mask="full"), {"ring": 4, "ulysses": 2}, "ring_size=4, ulysses_size=2"),
         ("sglang", "all_gather_kv", PREFILL, {"cp": 8, "tp": 4}, "--tp-size 32 --attn-cp-size 8 --enable-prefill-cp"),
+        (
+            "vllm",
+            "gather_q",
+            DECODE,
+            {"tp": 8, "cp": 2},
+            "--tensor-parallel-size 16 --decode-context-parallel-size 2 --dcp-comm-backend ag_rs",
+        ),
+        ("vllm", "helix", LATENT, {"cp": 8}, "--tensor-parallel-size 8 --decode-context-parallel-size 8"),
+        ("sglang", "gather_q", LATENT, {"cp": 8}, "--tp-size 8 --dcp-size 8 --dcp-comm-backend ag_rs"),
+        ("sglang", "helix", LATENT, {"cp": 8}, "--dcp-comm-backend a2a --dcp-replicate-q-proj"),
+        ("trtllm", "helix", LATENT, {"cp": 8, "tp": 2}, "context_parallel_size: 8, cp_config: {cp_type: HELIX, tokens"),
     ],
 )
 def test_what_to_type_for_serving(framework, algorithm, problem, mesh, says):
@@ -155,6 +168,12 @@ def test_what_to_type_for_serving(framework, algorithm, problem, mesh, says):
         ),
         ("tensorrt_llm", "attention2d", replace(PREFILL, layout="striped"), {"col": 3, "row": 2}, "must divide"),
         ("visualgen", "ring", PREFILL, {"ring": 8}, "full attention only"),
+        ("vllm", "gather_q", DECODE, {"tp": 4, "cp": 2}, "at most the tensor-parallel size / KV heads"),
+        ("vllm", "gather_q", DECODE, {"cp": 2, "tp": 8}, "as --mesh tp=8,cp=2"),
+        ("vllm", "helix", LATENT, {"cp": 1, "tp": 8}, "a DCP size above 1"),
+        ("vllm", "tree", DECODE, {"cp": 8}, "vllm does not have it"),
+        ("sglang", "helix", DECODE, {"tp": 8, "cp": 2}, "latent attention (MLA)"),
+        ("trtllm", "helix", DECODE, {"cp": 2, "tp": 8}, "latent attention (MLA) only"),
     ],
 )
 def test_what_a_framework_does_not_do_has_a_reason(framework, algorithm, problem, mesh, reason):
@@ -233,6 +252,15 @@ def test_the_winner_is_shown_with_what_to_type(capsys):
     assert "transformer_engine" not in text
 
 
+def test_decode_context_parallelism_is_carved_out_of_the_tensor_parallel_ranks(capsys):
+    decode = ["--phase", "decode", "--tp", "8", "--framework", "vllm"]
+    found = answer(capsys, *decode)
+
+    assert {one["algorithm"] for one in found["results"]} == {"gather_q", "helix"}
+    assert {tuple(one["mesh"].items()) for one in found["results"]} == {(("tp", 8), ("cp", 2))}
+    assert "--tensor-parallel-size 16 --decode-context-parallel-size 2" in shown(capsys, *decode)
+
+
 def test_a_framework_that_has_none_of_it_is_one_line(capsys):
     assert run(["compare", *NODES, "--framework", "deepspeed"]) == 2
 
@@ -243,9 +271,9 @@ def test_a_framework_that_has_none_of_it_is_one_line(capsys):
 
 
 def test_an_unknown_framework_is_refused_before_any_work(capsys):
-    assert run(["compare", *NODES, "--framework", "yunchnag"]) == 2
+    assert run(["compare", *NODES, "--framework", "vlm"]) == 2
 
-    assert "no framework 'yunchnag': expected one of" in capsys.readouterr().err
+    assert "no framework 'vlm': expected one of" in capsys.readouterr().err
 
 
 def test_settings_are_records_of_text():
