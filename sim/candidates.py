@@ -26,12 +26,17 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True)
 class Candidate:
-    """An algorithm on one mesh, with the tokens dealt in one way."""
+    """An algorithm on one mesh, with the tokens dealt in one way.
+
+    Attributes:
+        alike: meshes with the axes in other orders that were found to cost the same on the cluster.
+    """
 
     algorithm: str
     program: Program
     mesh: Mesh
     problem: Attention
+    alike: tuple[Mesh, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.algorithm} on {self.mesh}, {self.problem.layout}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from algorithms.ir import Inapplicable
@@ -73,15 +74,19 @@ def _rank(pair: Pair) -> tuple[bool, float, str]:
     return not found.fits, float(f"{found.time_s:.12g}"), candidate.algorithm
 
 
-def _different_orders(done: Sequence[Pair]) -> Iterator[Pair]:
-    """Leave out a candidate that is another with its axes in another order, where the cluster makes no difference."""
-    kept: dict[tuple[object, ...], list[Result]] = {}
+def _different_orders(done: Sequence[Pair]) -> list[Pair]:
+    """Make one of candidates that differ in the order of their axes alone, where the cluster makes no difference."""
+    kept: dict[tuple[object, ...], list[Pair]] = {}
     for candidate, found in done:
         sizes = frozenset(candidate.mesh.axes.items())
         before = kept.setdefault((candidate.algorithm, found.layout, sizes), [])
-        if not any(_alike(found, other) for other in before):
-            before.append(found)
-            yield candidate, found
+        same = next((number for number, (_, other) in enumerate(before) if _alike(found, other)), None)
+        if same is None:
+            before.append((candidate, found))
+        else:
+            first, its = before[same]
+            before[same] = (replace(first, alike=(*first.alike, candidate.mesh)), its)
+    return list(chain.from_iterable(kept.values()))
 
 
 def _alike(found: Result, other: Result) -> bool:

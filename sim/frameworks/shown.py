@@ -21,11 +21,14 @@ def settings(candidate: Candidate, framework: Framework | None = None) -> Settin
     """Look a candidate up in all frameworks, or in one."""
     known, lacking = [], []
     for one in [framework] if framework else frameworks():
-        typed = setting(one, candidate.algorithm, candidate.problem, candidate.mesh)
-        if not isinstance(typed, str):
-            known.append(typed)
+        tried = [
+            setting(one, candidate.algorithm, candidate.problem, mesh) for mesh in (candidate.mesh, *candidate.alike)
+        ]
+        fits = [typed for typed in tried if not isinstance(typed, str)]
+        if fits:
+            known.append(fits[0])
         elif any(_of(rule, candidate) for rule in one.rules):
-            lacking.append(typed)
+            lacking.append(str(tried[0]))
     return Settings(tuple(known), tuple(lacking))
 
 

@@ -7,11 +7,16 @@ import pytest
 
 import algorithms
 from algorithms.ir import Attention, Mesh
+from algorithms.ir.job import Job
 from algorithms.ir.layout import LAYOUTS
 from algorithms.ir.problem import PHASES
 from sim.commands import run
+from sim.compare import compare
 from sim.frameworks.rules import find, frameworks, names
 from sim.frameworks.settings import SCORES, Setting, setting, sizes, value
+from sim.frameworks.shown import settings
+from sim.simulate import Site
+from topologies.basic import switch
 
 RULES = [(one, rule) for one in frameworks() for rule in one.rules]
 IDS = [f"{one.name}-{rule.algorithm}-{number}" for number, (one, rule) in enumerate(RULES)]
@@ -259,6 +264,20 @@ def test_decode_context_parallelism_is_carved_out_of_the_tensor_parallel_ranks(c
     assert {one["algorithm"] for one in found["results"]} == {"gather_q", "helix"}
     assert {tuple(one["mesh"].items()) for one in found["results"]} == {(("tp", 8), ("cp", 2))}
     assert "--tensor-parallel-size 16 --decode-context-parallel-size 2" in shown(capsys, *decode)
+
+
+def test_an_order_of_axes_that_makes_no_difference_is_not_held_against_a_framework():
+    site = Site(switch(16))
+    programs = {"helix": algorithms.find("helix")}
+    found = compare(programs, replace(DECODE, heads=16), Job(8, 2, 1), site)
+
+    ((candidate, _),) = found.ranked
+    assert list(candidate.mesh.axes) == ["cp", "tp"]
+    assert (
+        "--decode-context-parallel-size 2"
+        in {typed.framework: typed.set for typed in settings(candidate).known}["vllm"]
+    )
+    assert settings(replace(candidate, alike=())).known == ()
 
 
 def test_a_framework_that_has_none_of_it_is_one_line(capsys):
