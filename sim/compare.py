@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from algorithms.ir import Attention, Schedule
+from algorithms.ir import Attention, Inapplicable, Schedule
 from algorithms.ir.job import Job
 from sim.bound import Bound, bound
 from sim.candidates import Candidate, Programs, Refusal, candidates, of_framework
@@ -79,10 +80,15 @@ def compare(
     least = [bound(one, mesh, site) for _, one in each]
 
     def cost(candidate: Candidate, part: Part | None) -> Result:
-        found = []
-        for (_, one), lower in zip(each, least, strict=True):
+        found: list[Result] = []
+        for (number, one), lower in zip(each, least, strict=True):
+            of_kind = part and partial(_within, part, len(found), len(each))
             layer = replace(candidate, problem=replace(one, layout=candidate.problem.layout))
-            schedule, runs = run(layer, site, ways, progress=part, **how)
+            try:
+                schedule, runs = run(layer, site, ways, progress=of_kind, **how)
+            except Inapplicable as reason:
+                which = f"{number} layers with mask {one.mask}: " if len(each) > 1 else ""
+                raise Inapplicable(f"{which}{reason}") from reason
             found.append(result(candidate.algorithm, schedule, runs, site, lower, errors or Errors()))
         return total(kinds, found) if kinds else found[0]
 
@@ -99,6 +105,11 @@ def compare(
         trials.run(todo)
     never, partly = _split([*refused, *trials.refused], trials.done)
     return Comparison(ranked(trials.done), never, partly, untried, total_bound(each, least))
+
+
+def _within(part: Part, number: int, of: int, share: float, seconds: float) -> None:
+    """Pass on the progress of one of several parts."""
+    part((number + share) / of, seconds)
 
 
 def _split(refused: Sequence[Refusal], done: Iterable[Pair]) -> tuple[tuple[Refusal, ...], tuple[Refusal, ...]]:
