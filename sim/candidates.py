@@ -109,10 +109,11 @@ def of_framework(framework: Framework, listed: list[Candidate], job: Job) -> tup
     """Those that a framework has, in the orders of axes in which it has them, and why it has not the others."""
     found: list[Candidate] = []
     refused: list[Refusal] = []
-    for one in (order for listed_one in listed for order in (listed_one, *listed_one.orders(job))):
+    known = {rule.algorithm for rule in framework.rules}
+    for one in (order for first in listed for order in (first, *first.orders(job))):
         typed = setting(framework, one.algorithm, one.problem, one.mesh)
         if isinstance(typed, str):
-            refused.append(Refusal(one.algorithm, one.mesh.axes, typed))
+            refused.append(Refusal(one.algorithm, one.mesh.axes if one.algorithm in known else None, typed))
         else:
             found.append(one)
     return found, refused

@@ -1,7 +1,9 @@
 """Frameworks: the data is well formed, each rule types what its source says, and each limit holds."""
 
 import json
+import re
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +71,15 @@ def test_every_framework_of_the_folder_has_a_rule_and_is_found_by_its_other_name
     aliases = [alias for one in frameworks() for alias in one.aliases]
     assert len(aliases) == len(set(aliases))
     assert not set(aliases) & set(names())
+
+
+def test_the_page_says_of_each_framework_what_is_recalled():
+    page = (Path(__file__).parents[2] / "docs" / "frameworks.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| (\w+) \|.*\|([^|]*)\|$", page, re.MULTILINE))
+
+    assert sorted(rows.keys() - {"framework"}) == names()
+    for one in frameworks():
+        assert bool(rows[one.name].strip()) == any(rule.recalled for rule in one.rules), one.name
 
 
 def test_an_unknown_framework_is_named_with_the_nearest():
