@@ -261,7 +261,8 @@ def partly(refused: Iterable[Refusal]) -> list[str]:
 
 def untried(left: Mapping[str, int]) -> list[str]:
     """Say how many orders of an algorithm's axes were not tried."""
-    return [f"{number} more orders of {name}'s axes were not tried: --mesh takes one" for name, number in left.items()]
+    counts = ", ".join(f"{number} of {name}" for name, number in left.items())
+    return [f"orders of mesh axes that were not tried, one of which --mesh takes: {counts}"] if counts else []
 
 
 def assumptions(out: Console, texts: Iterable[str]) -> None:
