@@ -24,6 +24,10 @@ ALIASES = {  # what frameworks and people call them
     "dcp": "gather_q",
     "dcp_a2a": "helix",
     "kvp": "helix",
+    "pass-kv": "ring",  # of prefill: decoding, whose queries are everywhere, has ring_pass_kv
+    "pass-q": "pass_q",
+    "ring_decode": "ring_pass_kv",
+    "ring_pass_q": "pass_q",
 }
 
 

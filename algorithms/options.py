@@ -124,7 +124,8 @@ _OPTIONS = (
         "--layout",
         "LAYOUT",
         "auto",
-        "How tokens are dealt to ranks: contiguous, zigzag, striped, or auto (compare: the best; simulate: the first).",
+        "How tokens are dealt to ranks: contiguous, zigzag, striped, pages:N (every rank a page in turn), or auto "
+        "(compare: the best; simulate: the first).",
     ),
     count_option("--tp", "Ranks that split the heads.", "1"),
     count_option("--cp", "Ranks that split a sequence.  [default: all / (tp * dp)]"),

@@ -12,6 +12,8 @@ from algorithms.ops.reduce_scatter import reduce_scatter
 def tree_two_level(me: Rank, problem: Attention) -> Partial:
     """Attend the new queries to each rank's keys; merge by heads in the node, each part across nodes, and gather.
 
+    Whole states are merged, which takes an operator of one's own: libraries sum, as tree_packed does.
+
     Shapes:
         per rank: q (n, B*H, D), k, v (m_i, B*Hkv, D) -> out (n, B*H, D), lse (n, B*H), the same on all ranks.
     Cost:

@@ -106,7 +106,7 @@ def _asked(options: Options) -> Asked:
         raise BadInput(unknown("phase", phases[0], PHASES, other="all"))
     masks = MASKS if mask == "both" else (_read(lambda: check_mask(mask)),)
     layouts = LAYOUTS if dealt == "all" else (_read(lambda: layout(dealt, 1, 1)).kind,)
-    dtypes = {name: DTYPES.get(options[name], options[name]) for name in ("dtype", "state_dtype")}
+    dtypes = {name: DTYPES.get(options[name], options[name]) for name in ("dtype", "kv_dtype", "state_dtype")}
     sizes: dict[str, Any] = {name: options[name] for name in (*_SIZES, "tp", "dp", "mesh")}
     return Asked(phases, masks, layouts, **sizes | dtypes)
 

@@ -38,6 +38,9 @@ def alike(mask: str, rows: Tokens, cols: Tokens, coords: Coords) -> Ints | None:
 
 def lengths(layout: Layout, i: Ints) -> Ints:
     """Return a number below LENGTHS: where it is equal, so are the lengths of all runs of shard i."""
+    if layout.page > 1:  # a page more, a part of one, or none: where the last round of pages ends
+        extra = layout.count(i) - layout.n // (layout.p * layout.page) * layout.page
+        return np.asarray((extra > 0).astype(np.int64) + (extra == layout.page))
     if layout.kind != "zigzag":
         return layout.count(i) - layout.n // layout.p
     first = (i + 1) * layout.n // (2 * layout.p) - i * layout.n // (2 * layout.p)

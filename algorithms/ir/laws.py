@@ -180,6 +180,13 @@ class Laws:
         total[groups] = (x[groups].sum(1) % _PRIMES)[:, None]
         return total
 
+    def visits(self, xs: list[Ints], op: Op) -> Ints:
+        """Met by what each member left at the member 0, 1, 2, ... places on."""
+        groups, total = self.mesh.groups(op.over), np.zeros_like(xs[0])
+        for step, x in enumerate(xs):
+            total[groups] += np.roll(x[groups], -step, axis=1)
+        return total % _PRIMES
+
     def uniform(self, x: Met, op: Op) -> Met:
         """Met by every member alike; a group that differs cannot be followed and is refused."""
         if x is not None and (x[self.mesh.groups(op.over)] != x[self.mesh.groups(op.over)][:, :1]).any():

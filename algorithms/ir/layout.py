@@ -14,6 +14,8 @@ from algorithms.ir.expr import Expr, Ints, ScheduleError, as_expr
 from algorithms.ir.tokens import Block, Runs, Tokens
 
 LAYOUTS = ("contiguous", "zigzag", "striped")
+PAGES = "pages:"  # and how many positions a page has
+LARGEST_PAGE = 2**48
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +23,15 @@ class Layout:
     """n positions, from `origin` on, dealt to p shards.
 
     contiguous: shard i holds one run. zigzag: of 2p runs it holds the i-th and the i-th from the end, which
-    balances a causal mask. striped: it holds every p-th position from i on.
+    balances a causal mask. striped: it holds every p-th position from i on. pages:N: every p-th page of N positions,
+    as caches are kept that are interleaved over ranks; the last page may be short. Pages of 1 are stripes.
     """
 
     kind: str
     n: int
     p: int
     origin: int = 0
+    page: int = 0  # of positions that stay together; 0 where the layout has none
 
     def __getitem__(self, i: Expr | int) -> Tokens:
         return Block(self, as_expr(i))
@@ -35,20 +39,16 @@ class Layout:
     __iter__ = None
 
     @property
-    def step(self) -> int:
-        """Distance between neighbouring positions of a run."""
-        return self.p if self.kind == "striped" else 1
-
-    @property
     def even(self) -> bool:
         """Whether all shards have the same size."""
-        return self.n % (2 * self.p if self.kind == "zigzag" else self.p) == 0
+        return self.n % (2 * self.p if self.kind == "zigzag" else self.p * max(1, self.page)) == 0
 
     def count(self, i: Ints) -> Ints:
         """How many positions shard i (any shape) holds."""
         n, p = self.n, self.p
-        if self.kind == "striped":
-            return np.asarray((n - i + p - 1) // p)
+        if self.page:
+            rounds, rest = divmod(n, p * self.page)
+            return np.asarray(rounds * self.page + np.clip(rest - i * self.page, 0, self.page))
         if self.kind == "contiguous":
             return np.asarray((i + 1) * n // p - i * n // p)
         low = (i + 1) * n // (2 * p) - i * n // (2 * p)
@@ -57,15 +57,37 @@ class Layout:
     def runs(self, i: Ints) -> Runs:
         """The runs of shard i (any shape), along a new last dimension."""
         n, p = self.n, self.p
-        if self.kind == "striped":
-            return Runs((self.origin + i)[..., None], ((n - i + p - 1) // p)[..., None], p)
+        if self.page:
+            return self._runs_of_pages(i[..., None])
         chunks, total = (np.stack([i, 2 * p - 1 - i], -1), 2 * p) if self.kind == "zigzag" else (i[..., None], p)
         start, end = chunks * n // total, (chunks + 1) * n // total
         return Runs(self.origin + start, end - start, 1)
 
+    def _runs_of_pages(self, i: Ints) -> Runs:
+        """Few runs: one a page, or where pages are more than positions of a page, one for each place in a page."""
+        around = self.p * self.page
+        pages = max(1, -(-self.n // around))
+        if pages < self.page:
+            start = i * self.page + np.arange(pages) * around
+            return Runs(self.origin + start, np.clip(self.n - start, 0, self.page), 1)
+        start = i * self.page + np.arange(self.page)
+        return Runs(self.origin + start, (self.n - start + around - 1) // around, around)
+
 
 def layout(kind: str, n: int, p: int, origin: int = 0) -> Layout:
     """Make a layout, refusing unknown kinds."""
+    if kind.startswith(PAGES):
+        page = _page(kind)
+        return Layout(f"{PAGES}{page}", n, p, origin, page)
     if kind not in LAYOUTS:
-        raise ScheduleError(unknown("layout", kind, LAYOUTS))
-    return Layout(kind, n, p, origin)
+        raise ScheduleError(unknown("layout", kind, LAYOUTS, other=f"{PAGES}N"))
+    return Layout(kind, n, p, origin, page=1 if kind == "striped" else 0)
+
+
+def _page(kind: str) -> int:
+    """Positions of a page."""
+    text = kind.removeprefix(PAGES)
+    page = int(text) if text.isascii() and text.isdigit() and len(text) <= 15 else 0
+    if not 1 <= page <= LARGEST_PAGE:
+        raise ScheduleError(f"layout {kind[:40]} must have from 1 to 2^48 tokens a page, as {PAGES}16")
+    return page

@@ -29,7 +29,7 @@ class Attention:
         shared_kv: keys and values are one tensor (latent attention): V is its first head_dim_v columns.
         dtype, kv_dtype, state_dtype, grad_dtype: of activations; of keys and values; of partial results, kept
             and travelling; of gradients in flight.
-        mask: full or causal. layout: contiguous, zigzag or striped. phase: prefill, train or decode.
+        mask: full or causal. layout: contiguous, zigzag, striped or pages:N. phase: prefill, train or decode.
         scale: factor of the scores, default head_dim ** -0.5.
     Raises:
         ScheduleError: a size below 1, kv_heads does not divide heads, more queries than keys, unknown names.

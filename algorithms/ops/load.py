@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.ir.expr import Coords, Expr, Ints, ScheduleError
+from algorithms.ir.expr import Const, Coords, Expr, Ints, ScheduleError, as_expr, total
 from algorithms.ir.mesh import Mesh
 from algorithms.ir.problem import Attention
-from algorithms.ir.schedule import ALL_HEADS, Op, TensorType, Value, per_rank
+from algorithms.ir.schedule import Op, TensorType, Value, per_rank
 from algorithms.ir.tokens import Block, Tokens
 from algorithms.ir.trace import Rank
 from algorithms.ops import Work
+
+WHOLE = Const(0), 1  # part 0 of 1
 
 
 def load(
@@ -27,11 +29,27 @@ def load(
         q (n, B*H, D), k (m, B*Hkv, D), v (m, B*Hkv, Dv), with B and H divided by dp and tp; v is k when the
         problem's shared_kv says so.
     """
-    q = _shard(me, problem, "q", rows, problem.heads, problem.head_dim, problem.dtype, heads)
-    k = _shard(me, problem, "k", cols, problem.kv_heads, problem.head_dim, problem.kv_dtype)
+    return load_queries(me, problem, rows, heads), *load_keys(me, problem, cols)
+
+
+def load_queries(me: Rank, problem: Attention, rows: Tokens, heads: str | Sequence[str] = ()) -> Value:
+    """Load this rank's queries at `rows`, (n, B*H, D), or its part of the heads where axes split them."""
+    axes = me.mesh.over(heads) if heads else ()
+    part = me.mesh.member(axes), me.mesh.count(axes)
+    return _shard(me, problem, "q", rows, problem.heads, problem.head_dim, problem.dtype, part)
+
+
+def load_keys(me: Rank, problem: Attention, cols: Tokens, part: Expr | int = 0, parts: int = 1) -> tuple[Value, Value]:
+    """Load this rank's keys and values at `cols`, (m, B*Hkv, D) and (m, B*Hkv, Dv), or one of some parts of the heads.
+
+    Args:
+        part: the number of the part, of as many as there are `parts`.
+    """
+    which = as_expr(part), parts
+    k = _shard(me, problem, "k", cols, problem.kv_heads, problem.head_dim, problem.kv_dtype, which)
     if problem.shared_kv:
-        return q, k, k
-    return q, k, _shard(me, problem, "v", cols, problem.kv_heads, problem.head_dim_v, problem.kv_dtype)
+        return k, k
+    return k, _shard(me, problem, "v", cols, problem.kv_heads, problem.head_dim_v, problem.kv_dtype, which)
 
 
 def load_gradient(me: Rank, problem: Attention, rows: Tokens) -> Value:
@@ -47,20 +65,17 @@ def _shard(
     heads: int,
     dim: int,
     dtype: str,
-    split: str | Sequence[str] = (),
+    part: tuple[Expr, int] = WHOLE,
 ) -> Value:
-    width = shard_width(me.mesh, problem, heads, dim)
-    first: Expr = ALL_HEADS
+    (number, parts), (width, dim) = part, shard_width(me.mesh, problem, heads, dim)
     _exists(me.mesh, name, tokens)
-    if split:
-        axes = me.mesh.over(split)
-        part, left = divmod(width[0], me.mesh.count(axes))
-        if left:
-            raise ScheduleError(
-                f"S3: load over {', '.join(axes)} splits heads in {me.mesh.count(axes)}, {name} has {width[0]}"
-            )
-        width, first = (part, dim), me.mesh.member(axes) * part
-    return me.emit("load", (), [(TensorType(tokens.count, width, dtype), tokens, first)], name=name)[0]
+    if width % parts:
+        raise ScheduleError(f"S3: load splits the heads of {name} in {parts}, a rank has {width}")
+    wrong = np.flatnonzero((per_rank(number, me.mesh) < 0) | (per_rank(number, me.mesh) >= parts))
+    if len(wrong):
+        raise ScheduleError(f"S11: rank {wrong[0]} loads a part of {name} that is none of 0..{parts - 1}: {number}")
+    kind = TensorType(tokens.count, (width // parts, dim), dtype)
+    return me.emit("load", (), [(kind, tokens, total(number * (width // parts)))], name=name)[0]
 
 
 def shard_width(mesh: Mesh, problem: Attention, heads: int, dim: int) -> tuple[int, int]:

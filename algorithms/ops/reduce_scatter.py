@@ -86,6 +86,34 @@ def part_of_heads(kind: str, x: Value, axes: Axes) -> Output:
     return TensorType(x.type.rows, (heads // p, *rest), x.type.dtype), x.tokens, first
 
 
+def merge_visits(visits: Sequence[Partial], over: Any, like: Value, way: str = "", lane: int = 0) -> Partial:
+    """Send the states that queries left where they visited home, each to its member, and merge them there.
+
+    Args:
+        visits: the states that a rank holds: of its own queries, then of those of the member before it, and so on
+            around the group.
+        like: the own queries.
+        way: how it is carried out unless the user says; direct: as one all-to-all.
+    """
+    mesh = tracing().mesh
+    axes = mesh.over(over)
+    if len(visits) != mesh.count(axes):
+        raise ScheduleError(f"S5: merge_visits over {named(axes)} has {mesh.count(axes)} visits, got {len(visits)}")
+    for step, part in enumerate(visits):
+        origin = mesh.behind(axes, step)
+        whose = like.tokens.replace(origin).key, like.heads.replace(origin).key
+        if any((x.tokens.key, x.heads.key) != whose for x in part):
+            raise ScheduleError(
+                f"S5: merge_visits over {named(axes)}: visit {step} is of the queries of the member {step} places "
+                f"before, {part.out} holds {part.out.tokens}, heads from {part.out.heads} on"
+            )
+    find("reduce_scatter", way or DEFAULT["reduce_scatter"])
+    outputs = [(TensorType(like.type.rows, x.type.width, x.type.dtype), like.tokens, like.heads) for x in visits[0]]
+    inputs = [x for part in visits for x in part]
+    params = {"op": "merge", "by": "visits", **said(way=way)}
+    return Partial(*tracing().emit("reduce_scatter", inputs, outputs, axes, lane, **params))
+
+
 def reduction(op: str, xs: Any) -> None:
     """Check the reduction's name, and that merge is given a state."""
     if op not in REDUCTIONS:
@@ -120,8 +148,10 @@ def owner(block: Ints, p: int, params: Any) -> Ints:
 
 def give(xp: Any, arrays: Arrays, member: int, rows: Any, params: Any) -> Blocks:
     """A member starts with its contribution to every part."""
+    p = len(rows)
+    if params.get("by") == "visits":
+        return {(member - step) % p: arrays[2 * step : 2 * step + 2] for step in range(p)}
     if params.get("by") == "heads":
-        p = len(rows)
         return {b: tuple(x[:, b * x.shape[1] // p : (b + 1) * x.shape[1] // p, ...] for x in arrays) for b in range(p)}
     return {b: tuple(x[part, ...] for x in arrays) for b, part in enumerate(cuts(rows))}
 
@@ -133,4 +163,6 @@ def take(xp: Any, blocks: Blocks, member: int, rows: Any, params: Any) -> Arrays
 
 def met(op: Op, inputs: list[Any], laws: Any) -> list[Any]:
     """Rows have met what the members together had met."""
-    return [laws.together(x, op) for x in inputs]
+    if op.params.get("by") != "visits":
+        return [laws.together(x, op) for x in inputs]
+    return [laws.visits(inputs[k::2], op) for k in (0, 1)]

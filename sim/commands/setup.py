@@ -27,6 +27,7 @@ class Wanted:
     """What the simulator's own options said."""
 
     kernel: str | None
+    launch: str | None
     assume: str
     compute_error: float
     comm_error: float
@@ -39,6 +40,11 @@ class Wanted:
 
 _OPTIONS = (
     click.option("--kernel", metavar="NAME", help="Attention kernel.  [default: the fastest published for the GPU]"),
+    click.option(
+        "--launch",
+        metavar="NAME",
+        help="How kernels are started: queued, eager (each waits for the host) or captured.  [default: queued]",
+    ),
     click.option(
         "--assume",
         default="",
@@ -159,9 +165,11 @@ def set_up(asked: Asked, wanted: Wanted, cluster: str, nodes: int | None, gpus: 
     ways = parse(asked.ways)
     graph, used = build(cluster, nodes, gpus)
     job = job_from(asked, used, f"cluster {graph.graph['name']} has {used} GPUs")
-    costs = assume(Costs(kernel=wanted.kernel), wanted.assume)
+    launch = "queued" if wanted.launch is None else wanted.launch
+    costs = assume(Costs(kernel=wanted.kernel).launched(launch), wanted.assume)
     site = Site(graph, costs, placed(wanted.placement, graph, job.size))
-    for option, value in (("--kernel", wanted.kernel), ("--assume", wanted.assume.strip())):
+    said = {"--kernel": wanted.kernel, "--launch": wanted.launch, "--assume": wanted.assume.strip()}
+    for option, value in said.items():
         if value and not any(site.machine.names):
             raise ValueError(f"{option} {value} changes nothing: {site.name} is idealised, its GPUs have no model name")
     return Setup(model, kinds[0][1], kinds, job, site, ways, errors, wanted.per, wanted.placement, asked.layout)

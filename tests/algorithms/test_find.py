@@ -45,6 +45,8 @@ def test_no_alias_hides_an_algorithm():
         ("llama3", "all_gather_kv"),
         ("dcp", "gather_q"),
         ("kvp", "helix"),
+        ("pass-kv", "ring"),
+        ("pass-q", "pass_q"),
     ],
 )
 def test_the_aliases_of_the_field(alias, name):

@@ -19,9 +19,9 @@ from algorithms.ops.attend import attend
 from algorithms.ops.attend_backward import attend_backward
 from algorithms.ops.broadcast import broadcast
 from algorithms.ops.delta import delta
-from algorithms.ops.load import load, load_gradient
+from algorithms.ops.load import load, load_gradient, load_keys, load_queries
 from algorithms.ops.permute import permute
-from algorithms.ops.reduce_scatter import reduce_scatter
+from algorithms.ops.reduce_scatter import merge_visits, reduce_scatter
 from algorithms.ops.repeat_heads import repeat_heads
 from tests.algorithms.tracing import PROGRAMS, P, breaks, late, meshes, ring_of, small, tour, traced
 
@@ -101,6 +101,53 @@ def test_s8_a_reduction_of_tiles_that_overlap():
 def test_s8_rows_gathered_after_they_have_met_different_keys():
     with breaks("S8", "joins rows that have met different keys"):
         ring_of(lambda q, k, v, i, p, me: Partial(*all_gather(*attend(q, k, v), over="ring")))
+
+
+def visiting(steps, home=lambda visits: visits, p=P):
+    """Queries that go these steps, and the states that they leave merged where `home` says."""
+
+    def body(q, k, v, i, p, me):
+        mine, visits = q, [attend(q, k, v)]
+        for step in steps:
+            q = permute(q, over="ring", shift=step)
+            visits.append(attend(q, k, v))
+        return merge_visits(home(visits), over="ring", like=mine)
+
+    return ring_of(body, p)
+
+
+def test_states_left_at_every_rank_are_whole_at_home():
+    visiting((1, 1, 1))
+    visiting((), p=1)
+
+
+@pytest.mark.parametrize(
+    "steps, home, why",
+    [
+        ((1, 1), lambda v: v, "has 4 visits, got 3"),
+        ((1, 2, 1), lambda v: v, "visit 2 is of the queries of the member 2 places before, .* holds contiguous"),
+        ((-1, -1, -1), lambda v: v, "visit 1 is of the queries of the member 1 places before"),
+        ((1, 1, 1), lambda v: [v[0], v[2], v[1], v[3]], "visit 1 is of"),
+        ((1, 1, 1), lambda v: [v[0], v[1], v[2], Partial(v[3].out, v[1].lse)], "visit 3 is of"),
+    ],
+)
+def test_s5_a_state_goes_home_to_its_own_queries(steps, home, why):
+    with breaks("S5", why):
+        visiting(steps, home)
+
+
+def test_s8_a_visit_of_other_keys_than_the_ranks():
+    def body(q, k, v, i, p, me):
+        mine, visits = q, [attend(q, k, v)]
+        for step in range(1, p):
+            q = permute(q, over="ring", shift=1)
+            if step == 2:
+                k, v = permute(k, v, over="ring", shift=1)
+            visits.append(attend(q, k, v))
+        return merge_visits(visits, over="ring", like=mine)
+
+    with breaks("S8", "result out of rank 0 has not met every key exactly once"):
+        ring_of(body)
 
 
 def backward(body, p=P):
@@ -318,3 +365,14 @@ def test_a_long_run_of_tokens_is_told_from_its_neighbours():
 
 def test_the_problem_that_the_laws_are_held_to_may_have_more_keys_than_queries():
     check(algorithms.find("ring")["prefill"](Attention(4, 2, 8, 5, 1000, mask="causal"), Mesh(ring=7)))
+
+
+def test_s11_a_part_of_the_heads_that_there_is():
+    @spmd("ring", phase="decode")
+    def program(me, problem):
+        (i,), (p,) = me.coords, me.sizes
+        k, v = load_keys(me, problem, problem.keys(p)[i], part=i + 1, parts=p)
+        return attend(load_queries(me, problem, problem.queries(1)[0], heads="ring"), k, v)
+
+    with breaks("S11", r"rank 3 loads a part of k that is none of 0\.\.3"):
+        program(small("decode", kv_heads=4), Mesh(ring=4))

@@ -181,7 +181,8 @@ def held(x, seen):
 def many(program):
     """4,096 ranks, spread over the program's axes, and a problem that the algorithm can serve on them."""
     sizes = {1: (MANY,), 2: (64, 64)}[len(program.axes)]
-    problem = Attention(4096, 8, 8, MANY * 7, MANY * 7 + 5, mask="causal", layout="zigzag", phase=program.phase)
+    sizes_of = {"batch": 512, "mask": "causal", "layout": "zigzag", "phase": program.phase}
+    problem = Attention(4096, 8, 8, MANY * 7, MANY * 7 + 5, **sizes_of)
     return program(problem, Mesh(**dict(zip(program.axes, sizes, strict=True))))
 
 

@@ -123,3 +123,34 @@ def test_the_ranks_of_a_node_divide_the_heads_and_the_nodes_need_not():
     decoding("tree_two_level", 1, Mesh(node=5, local=6, tp=2))
     with pytest.raises(Inapplicable, match="local=4 does not divide the 6 query heads"):
         decoding("tree_two_level", 1, Mesh(node=5, local=4, tp=2))
+
+
+@every_exchange
+@pytest.mark.parametrize("n, m", [(240, 240), (37, 41), (3, 7), (16, 1000)])
+@pytest.mark.parametrize("p", [1, 2, 3, 8])
+def test_pass_q_sends_queries_around_and_every_visits_state_home(p, n, m, way):
+    # papers.md section 1, from each of P ranks: B T d e (P-1)/P of q, and (P-1)/P B T (d eo + 4 Hq) of the state
+    schedule = algorithms.find("pass_q")["prefill"](problem(n, m), Mesh(cp=p))
+
+    assert sent(schedule, "permute") == (p - 1) * queries(n)
+    assert sent(schedule, "reduce_scatter", reduce_scatter=way) == (p - 1) * state(n)
+    assert {op.kind for op in schedule.ops} <= {"load", "attend", "permute", "reduce_scatter"}
+
+
+@every_exchange
+@pytest.mark.parametrize("p", [1, 2, 3, 6])  # of 3 sequences with 2 KV heads
+@pytest.mark.parametrize("n", [1, 5])
+def test_pass_q_decoding_deals_sequences_and_kv_heads(p, n, way):
+    schedule = decoding("pass_q", n, Mesh(cp=p))
+
+    assert [sent_bytes(op, schedule.mesh).tolist() for op in schedule.ops if op.kind == "permute"] == [
+        [queries(n) // p] * p
+    ] * (p - 1)
+    assert sent(schedule, "reduce_scatter", reduce_scatter=way) == (p - 1) * state(n)
+    attends = [op for op in schedule.ops if op.kind == "attend"]
+    assert [op.inputs[1].type.width for op in attends] == [(B * 2 // p, 8)] * p
+
+
+def test_pass_q_decoding_refuses_ranks_that_would_share_a_kv_head():
+    with pytest.raises(Inapplicable, match="cp=4 does not divide 6, the sequences times their KV heads"):
+        decoding("pass_q", 1, Mesh(cp=4))

@@ -55,10 +55,16 @@ def test_collectives_carried_out_in_our_ways_are_as_exact(ways, ranks):
 
 @pytest.mark.parametrize(
     "options",
-    [["--dtype", "float16", "--state-dtype", "float16"], ["--tp", 2], ["--tp", 2, "--dp", 2], ["--dtype", "float32"]],
+    [
+        ["--dtype", "float16", "--state-dtype", "float16"],
+        ["--dtype", "float32", "--kv-dtype", "float16", "--layout", "pages:4"],
+        ["--tp", 2],
+        ["--tp", 2, "--dp", 2],
+        ["--dtype", "float32"],
+    ],
 )
 def test_other_dtypes_and_jobs_are_exact(options):
-    done = command("check", "all", "--layout", "zigzag", "--mask", "causal", *options, ranks=4)
+    done = command("check", "all", "--mask", "causal", "--layout", "zigzag", *options, ranks=4)
 
     assert done.returncode == 0, done.stdout + done.stderr
 

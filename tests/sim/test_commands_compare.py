@@ -271,6 +271,19 @@ def test_decode_ranks_the_algorithms_of_decode(capsys):
     assert (found["problem"]["query_len"], found["problem"]["key_len"]) == (1, 65536)
 
 
+def test_captured_kernels_help_the_decode_that_has_most_of_them(capsys):
+    def seconds(*launch):
+        found = answer(capsys, "compare", *NODE, "--phase", "decode", *launch)
+        return {one["algorithm"]: one["time_s"] for one in found["results"]}
+
+    queued, captured, eager = seconds(), seconds("--launch", "captured"), seconds("--launch", "eager")
+
+    # tree: attend starts 2 kernels, weigh and normalise 1 each, three all-reduces 1 each; helix: attend 2, exchange 1
+    for name, kernels in (("tree", 7), ("helix", 3)):
+        assert queued[name] - captured[name] == pytest.approx(kernels * 1.5e-6, rel=1e-6)
+        assert eager[name] - queued[name] == pytest.approx(kernels * 3e-6, rel=1e-6)
+
+
 def test_the_trace_and_the_timeline_of_the_best_are_written(tmp_path, capsys):
     trace, timeline = tmp_path / "trace.json", tmp_path / "timeline.json"
 
