@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -11,9 +11,10 @@ from algorithms.ir.job import Job
 from algorithms.ir.mesh import JOB_AXES
 from algorithms.own import traced
 from sim.frameworks.rules import Framework
-from sim.frameworks.settings import setting
+from sim.frameworks.settings import Setting, setting
 
 Programs = Mapping[str, Mapping[str, Program]]  # by algorithm, then by phase
+Kinds = Sequence[tuple[int, Attention]]  # how many layers there are of each kind, and the problem of one
 
 
 class Refusal(NamedTuple):
@@ -29,6 +30,7 @@ class Candidate:
     """An algorithm on one mesh, with the tokens dealt in one way.
 
     Attributes:
+        kinds: of a whole model, how many layers there are of each kind, and the problem of one; empty: one layer.
         alike: meshes with the axes in other orders that were found to cost the same on the cluster.
     """
 
@@ -36,6 +38,7 @@ class Candidate:
     program: Program
     mesh: Mesh
     problem: Attention
+    kinds: Kinds = ()
     alike: tuple[Mesh, ...] = ()
 
     def __str__(self) -> str:
@@ -51,6 +54,21 @@ class Candidate:
         if ":" not in self.algorithm:
             return self.program(self.problem, self.mesh)
         return traced(str(self), self.program, self.problem, self.mesh)
+
+    @property
+    def layers(self) -> list[tuple[int, Candidate]]:
+        """The same for each kind of layers, and how many there are; itself where it is one layer."""
+        dealt = ((number, replace(problem, layout=self.problem.layout)) for number, problem in self.kinds)
+        return [(number, replace(self, problem=problem, kinds=())) for number, problem in dealt] or [(1, self)]
+
+    def setting(self, framework: Framework, mesh: Mesh | None = None) -> Setting | str:
+        """What to type in a framework, on its mesh or another, or why that has not all its layers."""
+        found: Setting | str = ""
+        for _, layer in self.layers:
+            found = setting(framework, self.algorithm, layer.problem, mesh or self.mesh)
+            if isinstance(found, str):
+                return found
+        return found
 
     def orders(self, job: Job) -> Iterator[Candidate]:
         """The same on meshes of the same sizes with the axes in another order, which place its groups elsewhere.
@@ -84,7 +102,7 @@ def meshes(program: Program, job: Job) -> list[Mesh]:
 
 
 def candidates(
-    programs: Programs, problem: Attention, job: Job, layout: str = "auto"
+    programs: Programs, problem: Attention, job: Job, layout: str = "auto", kinds: Kinds = ()
 ) -> tuple[list[Candidate], list[Refusal]]:
     """List what to try, axes in the order in which the algorithm names them, and the algorithms that have nothing."""
     found: list[Candidate] = []
@@ -96,7 +114,7 @@ def candidates(
             continue
         try:
             found += [
-                Candidate(name, program, mesh, replace(problem, layout=kind))
+                Candidate(name, program, mesh, replace(problem, layout=kind), kinds)
                 for mesh in meshes(program, job)
                 for kind in layouts(program, problem, layout)
             ]
@@ -111,7 +129,7 @@ def of_framework(framework: Framework, listed: list[Candidate], job: Job) -> tup
     refused: list[Refusal] = []
     known = {rule.algorithm for rule in framework.rules}
     for one in (order for first in listed for order in (first, *first.orders(job))):
-        typed = setting(framework, one.algorithm, one.problem, one.mesh)
+        typed = one.setting(framework)
         if isinstance(typed, str):
             refused.append(Refusal(one.algorithm, one.mesh.axes if one.algorithm in known else None, typed))
         else:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from algorithms.ir import Attention, Inapplicable, Schedule
 from algorithms.ir.job import Job
 from sim.bound import Bound, bound
-from sim.candidates import Candidate, Programs, Refusal, candidates, of_framework
+from sim.candidates import Candidate, Kinds, Programs, Refusal, candidates, of_framework
 from sim.faults import REROUTE_DELAY, Fault
 from sim.frameworks.rules import Framework
 from sim.jitter import Jitter
@@ -20,7 +20,7 @@ from sim.repeats import Repeats, repeated
 from sim.result import Errors, Result, result
 from sim.simulate import Site
 from sim.trials import Pair, Progress, Trials, other_orders, ranked
-from sim.whole import Kinds, total, total_bound
+from sim.whole import total, total_bound
 
 
 @dataclass(frozen=True)
@@ -81,18 +81,17 @@ def compare(
 
     def cost(candidate: Candidate, part: Part | None) -> Result:
         found: list[Result] = []
-        for (number, one), lower in zip(each, least, strict=True):
+        for (number, layer), lower in zip(candidate.layers, least, strict=True):
             of_kind = part and partial(_within, part, len(found), len(each))
-            layer = replace(candidate, problem=replace(one, layout=candidate.problem.layout))
             try:
                 schedule, runs = run(layer, site, ways, progress=of_kind, **how)
             except Inapplicable as reason:
-                which = f"{number} layers with mask {one.mask}: " if len(each) > 1 else ""
+                which = f"{number} layers with mask {layer.problem.mask}: " if len(each) > 1 else ""
                 raise Inapplicable(f"{which}{reason}") from reason
             found.append(result(candidate.algorithm, schedule, runs, site, lower, errors or Errors()))
         return total(kinds, found) if kinds else found[0]
 
-    todo, refused = candidates(programs, problem, job, layout)
+    todo, refused = candidates(programs, problem, job, layout, kinds)
     trials = Trials(cost, progress)
     untried: dict[str, int] = {}
     if framework is None:

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from algorithms.ir import Attention
 from sim.bound import Bound
+from sim.candidates import Kinds
 from sim.repeats import Band
 from sim.result import Range, Result
 
-Kinds = Sequence[tuple[int, Attention]]  # how many layers there are of each kind, and the problem of one
 SUMS = ("time_low_s", "time_high_s", "compute_s", "exposed_communication_s", "bound_s")
 
 

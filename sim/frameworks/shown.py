@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sim.candidates import Candidate
 from sim.frameworks.rules import Framework, Rule, frameworks
-from sim.frameworks.settings import Setting, setting
+from sim.frameworks.settings import Setting
 
 
 class Settings(NamedTuple):
@@ -21,9 +21,7 @@ def settings(candidate: Candidate, framework: Framework | None = None) -> Settin
     """Look a candidate up in all frameworks, or in one."""
     known, lacking = [], []
     for one in [framework] if framework else frameworks():
-        tried = [
-            setting(one, candidate.algorithm, candidate.problem, mesh) for mesh in (candidate.mesh, *candidate.alike)
-        ]
+        tried = [candidate.setting(one, mesh) for mesh in (candidate.mesh, *candidate.alike)]
         fits = [typed for typed in tried if not isinstance(typed, str)]
         if fits:
             known.append(fits[0])

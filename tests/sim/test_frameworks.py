@@ -291,6 +291,22 @@ def test_an_order_of_axes_that_makes_no_difference_is_not_held_against_a_framewo
     assert settings(replace(candidate, alike=())).known == ()
 
 
+def test_of_a_whole_model_a_framework_must_have_every_kind_of_layer():
+    full, causal = replace(PREFILL, mask="full"), PREFILL
+    options = {"framework": find("tensorrt_llm_visual_gen"), "layout": "zigzag"}
+    programs = {"ring": algorithms.find("ring")}
+
+    one = compare(programs, full, Job(1, 8, 1), Site(switch(8)), kinds=[(2, full)], **options)
+    both = compare(programs, full, Job(1, 8, 1), Site(switch(8)), kinds=[(2, full), (1, causal)], **options)
+
+    assert [settings(candidate).known[-1].framework for candidate, _ in one.ranked] == ["yunchang"]
+    assert "tensorrt_llm_visual_gen" in [typed.framework for typed in settings(one.ranked[0][0]).known]
+    assert both.results == []
+    assert [one.reason for one in both.inapplicable] == [
+        "tensorrt_llm_visual_gen: video generation: full attention only"
+    ]
+
+
 def test_a_framework_that_has_none_of_it_is_one_line(capsys):
     assert run(["compare", *NODES, "--framework", "deepspeed"]) == 2
 
