@@ -84,7 +84,7 @@ def lower(
     """Lower a schedule for the GPUs of a machine.
 
     Args:
-        ways: way by collective; what is missing takes its default.
+        ways: way by collective; what is missing goes the program's way, or the default.
         late: seconds by which each rank starts late, (P,).
         pacing: how the rounds of a collective follow each other.
     """

@@ -13,7 +13,8 @@ import numpy as np
 from algorithms.ir.order import peak_bytes
 from algorithms.ir.schedule import Schedule
 from algorithms.ir.timeline import Timeline, lines
-from algorithms.ways import DEFAULT, find
+from algorithms.ways import COLLECTIVES, find
+from algorithms.ways.transfers import way_of
 from sim.conditions import Conditions
 from sim.costs import Costs, Machine
 from sim.critical import critical_path
@@ -69,7 +70,7 @@ def simulate(
     Args:
         cluster: a topology graph, or a Site for many runs on one.
         placement: placement[r] is the GPU that runs rank r; the r-th if not given.
-        ways: way by collective; what is missing takes its default.
+        ways: way by collective; what is missing goes the program's way, or the default.
         faults: what is slow, down, busy or late.
         reroute_delay: seconds after which flows take another way around a link that went down.
         jitter: how compute times vary.
@@ -85,7 +86,7 @@ def simulate(
         NoPathError: a fault leaves a flow without a path.
         StallError: nothing can ever end.
     """
-    chosen = {**DEFAULT, **(ways or {})}
+    chosen = dict(ways or {})
     for collective, way in chosen.items():
         find(collective, way)
     site = cluster if isinstance(cluster, Site) else None
@@ -172,7 +173,6 @@ def _timeline(
     ran = last >= 0  # a load is there before the clock starts
     start[ran] = spans.start[first[ran]].reshape(-1, columns)
     end[ran] = spans.end[last[ran]].reshape(-1, columns)
-    used = sorted({op.kind for op in schedule.ops if op.kind in ways})
     return Timeline(
         clock="simulated",
         ops=lines(schedule),
@@ -194,12 +194,21 @@ def _timeline(
             "ranks": schedule.mesh.size,
             "gpus": list(site.network.gpus),
             "layout": schedule.problem.layout,
-            "ways": {kind: ways[kind] for kind in used},
+            "ways": ways_of(schedule, ways),
             "problem": schedule.problem.describe(),
             "engine": spans.how,
             "assumptions": site.machine.assumptions(schedule.problem),
         },
     )
+
+
+def ways_of(schedule: Schedule, ways: Mapping[str, str]) -> dict[str, str]:
+    """The way, or ways, that each collective of a schedule is carried out in."""
+    used: dict[str, set[str]] = {}
+    for op in schedule.ops:
+        if op.kind in COLLECTIVES:
+            used.setdefault(op.kind, set()).add(way_of(op, ways))
+    return {kind: " and ".join(sorted(used[kind])) for kind in sorted(used)}
 
 
 def hot_links(network: Network, spans: Spans) -> tuple[dict[str, Any], ...]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from algorithms.ir.expr import Coords, Ints
-from algorithms.ir.layout import LAYOUTS, Layout
+from algorithms.ir.layout import Layout
 from algorithms.ir.mask import FULL, Mask
 from algorithms.ir.tokens import Block, Tokens
 
@@ -24,7 +24,7 @@ def alike(mask: Mask, rows: Tokens, cols: Tokens, coords: Coords) -> Ints | None
 
     None where no such number is known: of a window or of documents it matters how far a is from b, and where they are.
     """
-    if not isinstance(rows, Block) or not isinstance(cols, Block) or not mask.plain or rows.layout.kind not in LAYOUTS:
+    if not isinstance(rows, Block) or not isinstance(cols, Block) or not mask.plain or rows.layout.kind == "documents":
         return None
     if replace(rows.layout, n=0) != replace(cols.layout, n=0) or rows.layout.n != cols.layout.n:
         return None
@@ -39,6 +39,9 @@ def alike(mask: Mask, rows: Tokens, cols: Tokens, coords: Coords) -> Ints | None
 
 def lengths(layout: Layout, i: Ints) -> Ints:
     """Return a number below LENGTHS: where it is equal, so are the lengths of all runs of shard i."""
+    if layout.page > 1:  # a page more, a part of one, or none: where the last round of pages ends
+        extra = layout.count(i) - layout.n // (layout.p * layout.page) * layout.page
+        return np.asarray((extra > 0).astype(np.int64) + (extra == layout.page))
     if layout.kind != "zigzag":
         return layout.count(i) - layout.n // layout.p
     first = (i + 1) * layout.n // (2 * layout.p) - i * layout.n // (2 * layout.p)

@@ -27,12 +27,14 @@ class Rank:
     Attributes:
         coords: this rank's index on each axis the algorithm names, as expressions.
         sizes: size of each such axis.
+        heads: query heads of a sequence that the rank's share of the job has.
     """
 
     def __init__(self, mesh: Mesh, axes: Sequence[str], problem: Attention) -> None:
         self.mesh, self.problem = mesh, problem
         self.coords: tuple[Expr, ...] = tuple(mesh.coord(a) for a in axes)
         self.sizes: tuple[int, ...] = tuple(mesh.axes[a] for a in axes)
+        self.heads = problem.heads // mesh.axes.get("tp", 1)
         self.ops: list[Op] = []
         self._values = 0
 

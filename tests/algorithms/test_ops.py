@@ -21,6 +21,7 @@ from algorithms.ops import (
     normalise,
     repeat_heads,
     seen,
+    share,
     sink,
     sink_gradient,
     weigh,
@@ -306,6 +307,54 @@ def test_all_reduce_gives_every_member_the_reduction(xp, op, reduce, p, n):
 
 
 @every_library
+@pytest.mark.parametrize("by, put", [("heads", np.concatenate), ("members", np.stack)])
+@given(p=st.integers(1, 5), n=st.integers(0, 4))
+def test_all_gather_by_heads_or_members_keeps_the_rows(xp, by, put, p, n):
+    inputs = shards([n] * p, (2, 3), (2,))
+    whole = [put(same, axis=1 if by == "heads" else -1) for same in zip(*inputs, strict=True)]
+
+    for result in run(xp, "all_gather", inputs, [n] * p, by=by):
+        np.testing.assert_equal(list(result), whole)
+
+
+@every_library
+@pytest.mark.parametrize("op, reduce", [("sum", np.sum), ("max", np.max)])
+@given(p=st.integers(1, 5), n=st.integers(0, 4))
+def test_reduce_scatter_by_heads_reduces_and_each_keeps_its_heads(xp, op, reduce, p, n):
+    inputs = shards([n] * p, (2 * p, 3))
+    whole = reduce(np.stack([x for (x,) in inputs]), axis=0)
+
+    results = run(xp, "reduce_scatter", inputs, [n] * p, op=op, by="heads")
+
+    assert {x.shape for (x,) in results} == {(n, 2, 3)}
+    np.testing.assert_array_equal(np.concatenate([x for (x,) in results], axis=1), whole)
+
+
+@every_library
+@pytest.mark.parametrize("p", [1, 2, 3, 5])  # 7 rows of 4 heads are no multiple of 3 or 5
+def test_all_reduce_merges_states_by_row_and_head(xp, p):
+    parts = [states(seed, blind=seed) for seed in range(p)]
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = merged(whole, part)
+
+    for out, lse in run(xp, "all_reduce", parts, [7] * p, op="merge"):
+        assert_same((out.reshape(7, H, DV), lse.reshape(7, H)), whole)
+
+
+def test_the_shares_of_all_ranks_add_up_to_their_merge():
+    parts = [states(seed, blind=seed) for seed in (1, 2, 3)]
+    out, lse = merged(merged(parts[0], parts[1]), parts[2])
+    lses = np.stack([part[1] for part in parts], axis=-1)
+
+    shares = [share.meaning(np, *part, lses) for part in parts]
+
+    assert_same((sum(x for x, _ in shares), shares[0][1]), (out, lse))
+    assert np.isneginf(shares[0][1][0]).all()
+    assert not shares[0][0][0].any()  # nobody saw a key
+
+
+@every_library
 @given(rows=ROWS)
 def test_all_to_all_transposes_tokens_and_heads(xp, rows):
     p = len(rows)
@@ -329,7 +378,7 @@ def test_broadcast_copies_the_roots_value(xp, root):
         np.testing.assert_equal(result, inputs[root])
 
 
-GLUE = [merge, weigh, normalise, delta, add, repeat_heads, seen, widen, sink, sink_gradient]
+GLUE = [merge, weigh, normalise, share, delta, add, repeat_heads, seen, widen, sink, sink_gradient]
 
 
 @pytest.mark.parametrize("op", GLUE, ids=lambda op: op.__name__)
@@ -339,6 +388,7 @@ def test_the_glue_keeps_to_the_array_api(op):
         merge: ((out, lse, out + 1, lse + 1), {}),
         weigh: ((out, lse, lse + 1), {}),
         normalise: ((out, np.exp(lse), lse), {}),
+        share: ((out, lse, np.stack([lse, lse + 1], axis=-1)), {}),
         delta: ((out, out), {}),
         add: ((out, out), {}),
         repeat_heads: ((out,), {"times": 3}),
@@ -412,7 +462,8 @@ def test_flop_are_those_of_the_visible_pairs_once(name, phase, program, mask):
         if schedule is None:
             continue
         flop = [np.broadcast_to(work(op, mesh.grid()).flop, mesh.shape) for op in schedule.ops if op.stream is None]
-        assert np.sum(flop) == pairs * 4 * a_pair
+        times = mesh.axes["cp"] if name == "ring_pass_kv" else 1  # there every rank does all of it
+        assert np.sum(flop) == pairs * 4 * a_pair * times
 
 
 def test_glue_reads_its_inputs_and_writes_its_outputs_once():

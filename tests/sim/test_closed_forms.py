@@ -91,6 +91,29 @@ def test_tree_time_is_one_attend_and_its_all_reduces(name, collectives, p, flop_
     assert timeline.makespan == pytest.approx(expected, rel=1e-12)
 
 
+STATE, OUT, LSE = H * (D + 1) * 4, H * D * 4, H * 4  # bytes of one query's partial state, in float32
+GATHERED_Q = [(7, H * D * 2 // 8), (7, LSE), (7, OUT // 8)]
+
+
+@REGIMES
+@pytest.mark.parametrize(
+    "name, axes, steps",
+    [
+        ("helix", {"cp": 8}, [(1, STATE // 8)]),  # attend|exchange|
+        ("tree_doubling", {"cp": 8}, [(3, STATE)]),  # attend|state|state|state|
+        ("gather_q", {"cp": 8}, GATHERED_Q),  # q|..|attend|lse|..|out|..|
+        ("tree_two_level", {"node": 2, "local": 4}, [(3, STATE // 4), (2, STATE // 8), (3, STATE // 4)]),
+    ],
+)
+def test_decode_time_is_one_attend_and_the_steps_of_its_collectives(name, axes, steps, flop_rate, bandwidth):
+    schedule = find(name)["decode"](Attention(H, HKV, D, 1, N * 8, phase="decode"), Mesh(**axes))
+    expected = attend(1, N, flop_rate) + sum(count * (LATENCY + nbytes / bandwidth) for count, nbytes in steps)
+
+    timeline = simulate(schedule, fully_connected(8, bandwidth, LATENCY, flop_rate))
+
+    assert timeline.makespan == pytest.approx(expected, rel=1e-12)
+
+
 @REGIMES
 def test_ring_backward_sends_keys_before_gradients(flop_rate, bandwidth):
     # the keys of step t+1 leave while step t is differentiated; the gradients of step t leave when it is done
