@@ -97,7 +97,7 @@ turns = max(map(len, each.values()))  # so that every way of every collective ha
 chosen = [{kind: names[k % len(names)] for kind, names in each.items()} for k in range(turns)]
 for name in algorithms.names():
     for phase, program in algorithms.find(name).items():
-        sizes = (1, comm.size) if program.axes == ("node", "local") else (comm.size, 1)
+        sizes = (1, comm.size) if program.axes == ("node", "local") else (comm.size, 1, 1)
         mesh = Mesh(**dict(zip(program.axes, sizes)))
         problem = Attention(24, 12, 8, 7, 11, dtype="float64", state_dtype="float64", grad_dtype="float64",
                             mask="causal", layout="zigzag", phase=phase)
