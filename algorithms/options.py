@@ -198,18 +198,25 @@ def model_from(asked: Asked) -> models.Model:
 
 
 def problem_from(asked: Asked) -> Attention:
-    """Return the attention of one layer; with --layout auto it is laid out contiguously.
+    """Return the attention of one layer, of those that see most; with --layout auto it is laid out contiguously.
 
     Raises:
         ValueError: an option is missing, absurd or at odds with another; a name is unknown.
+    """
+    return problems_from(asked)[0][1]
+
+
+def problems_from(asked: Asked) -> list[tuple[int, Attention]]:
+    """Return, of each kind of layers of the model, how many there are and the attention of one; the widest first.
+
+    Raises:
+        ValueError: as `problem_from`.
     """
     from algorithms.ir import Attention
 
     model = model_from(asked).form(asked.phase)
     queries, keys = _lengths(asked)
-    if 0 < model.window < keys:
-        raise ValueError(f"only full attention can be costed: {model.name} has sliding_window {model.window} < {keys}")
-    return Attention(
+    problem = Attention(
         heads=model.heads,
         kv_heads=model.kv_heads,
         head_dim=model.head_dim,
@@ -226,6 +233,11 @@ def problem_from(asked: Asked) -> Attention:
         state_dtype=DTYPES.get(asked.state_dtype, asked.state_dtype),
         grad_dtype=DTYPES.get(asked.grad_dtype, asked.grad_dtype),
     )
+    layers: dict[Attention, int] = {}
+    for kind in model.of_kinds:  # a window that cuts nothing makes no kind of its own
+        changed = kind.change(problem, model.name)
+        layers[changed] = layers.get(changed, 0) + kind.layers
+    return [(number, changed) for changed, number in layers.items()]
 
 
 def _lengths(asked: Asked) -> tuple[int, int]:

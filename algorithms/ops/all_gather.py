@@ -38,19 +38,20 @@ def all_gather(*xs: Value, over: Any, by: str = "rows", buffers: int | None = No
         rows: (n_i, H, ...) on member i -> (sum of n_i, H, ...), for each value given.
         heads: (n, h, ...) -> (n, p*h, ...). members: (n, H, ...) -> (n, H, ..., p).
     Raises:
-        ScheduleError: by heads or members of different rows; heads that are not one part after the other.
+        ScheduleError: by heads or members of different rows; heads that are not one part after the other; no buffer.
     """
     axes = tracing().mesh.over(over)
     check_by("all_gather", by, BY)
     if by != "heads":
         same_heads("all_gather", xs, axes)
-    if by != "rows":
-        same_rows("all_gather", xs, axes)
     if buffers is not None and buffers < 1:
         raise ScheduleError(f"S9: the gathers of a stream own at least 1 buffer, got {buffers}")
-    outputs = _rows(xs, axes) if by == "rows" else [OF_ONE[by](x, axes) for x in distinct(xs)]
-    owned = {} if buffers is None else {"buffers": buffers}
-    return emitted("all_gather", xs, outputs, over, lane, **said(by=by), **owned)
+    params = said(by=by) | ({} if buffers is None else {"buffers": buffers})
+    if by == "rows":
+        return emitted("all_gather", xs, _rows(xs, axes), over, lane, **params)
+    same_rows("all_gather", xs, axes)
+    of_one = _heads if by == "heads" else _members
+    return emitted("all_gather", xs, [of_one(x, axes) for x in distinct(xs)], over, lane, **params)
 
 
 def _rows(xs: tuple[Value, ...], axes: Axes) -> list[Output]:
@@ -75,9 +76,6 @@ def _heads(x: Value, axes: Axes) -> Output:
 
 def _members(x: Value, axes: Axes) -> Output:
     return TensorType(x.type.rows, (*x.type.width, tracing().mesh.count(axes)), x.type.dtype), x.tokens, x.heads
-
-
-OF_ONE = {"heads": _heads, "members": _members}
 
 
 def sizes(op: Op, mesh: Mesh) -> Ints:

@@ -12,6 +12,7 @@ def test_the_folder_is_the_list():
 
     assert algorithms.names() == sorted(file.stem for file in files if "\n@spmd(" in file.read_text())
     assert {"ring", "tree"} < set(algorithms.names())
+    assert all(algorithms.find(name) for name in algorithms.names())
 
 
 def test_a_ring_serves_two_phases():

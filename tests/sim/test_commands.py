@@ -61,7 +61,7 @@ BAD = [
     (["compare", "--model", "{tmp}", "--seq", "1K"], "is a folder"),
     (["compare", "--model", "{tmp}/binary.json", "--seq", "1K"], "is not JSON"),
     (["compare", "--model", "{tmp}/none.json", "--seq", "1K"], "No such file"),
-    (["compare", "--model", "{tmp}/window.json", "--seq", "1K"], "'sliding_attention'"),
+    (["compare", "--model", "{tmp}/window.json", "--seq", "1K"], "'chunked_attention'"),
     (["compare", *SMALL, "--mask", "causl"], "no mask 'causl': .*nearest is causal"),
     (["compare", *SMALL, "--phase", "prefil"], "no phase 'prefil': .*nearest is prefill"),
     (["compare", *SMALL, "--layout", "zigzga"], "no layout 'zigzga': .*nearest is zigzag"),
@@ -164,7 +164,7 @@ BAD = [
 @pytest.mark.parametrize("arguments, message", BAD, ids=[" ".join(a[:1] + a[-2:]) for a, _ in BAD])
 def test_bad_input_is_one_line_of_ours_and_status_2(arguments, message, tmp_path, capsys):
     (tmp_path / "binary.json").write_bytes(bytes(range(256)))
-    (tmp_path / "window.json").write_text('{"layer_types": ["sliding_attention"]}')
+    (tmp_path / "window.json").write_text('{"layer_types": ["chunked_attention"]}')
 
     status = run([argument.replace("{tmp}", str(tmp_path)) for argument in arguments])
 
