@@ -84,7 +84,7 @@ def cases(
         if not programs.keys() & set(asked.phases):
             inapplicable.append((name, f"is written for {', '.join(programs)}, not {', '.join(asked.phases)}"))
         for program in (p for phase, p in programs.items() if phase in asked.phases):
-            fitting = job.meshes(program.axes)
+            fitting = job.meshes(program.axes, program.equal)
             if not fitting:
                 needs = ", ".join(program.axes)
                 inapplicable.append((name, f"{program.phase} needs mesh axes {needs}, got {asked.mesh}"))

@@ -94,7 +94,7 @@ def meshes(program: Program, job: Job) -> list[Mesh]:
     Raises:
         Inapplicable: the mesh typed has other axes.
     """
-    found = job.meshes(program.axes)
+    found = job.meshes(program.axes, program.equal)
     if not found:
         typed = [axis for axis in job.axes or () if axis not in JOB_AXES]
         raise Inapplicable(f"it runs over mesh axes {', '.join(program.axes)}, not {', '.join(typed) or 'none'}")

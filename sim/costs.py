@@ -13,7 +13,7 @@ from algorithms import unknown
 from algorithms.ir.expr import Coords
 from algorithms.ir.problem import ITEMSIZE, Attention
 from algorithms.ir.schedule import Op
-from algorithms.ops import Work, work
+from algorithms.ops import Work, module, work
 from sim import kernel_table
 from sim.kernel_table import EIGHT, HALF, Fit
 from sim.numbers import KERNELS, LAUNCHES, NUMBERS, assumption
@@ -141,7 +141,7 @@ class Machine:
         counted = work(op, coords)
         if op.kind in ("attend", "attend_backward"):
             return self._attention(op, problem, counted, shape)
-        if op.kind == "load":
+        if getattr(module(op.kind), "FREE", False):
             return Parts(*[np.zeros(())] * 3)
         nbytes = counted.nbytes
         if op.kind == "merge":

@@ -6,6 +6,8 @@ and adds what only the whole can show: S1, S2, S8, S9, S10.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from algorithms import unknown
@@ -170,6 +172,15 @@ class Laws:
     def both(self, a: Met, b: Met) -> Met:
         """Met by either of two operands."""
         return None if a is None or b is None else (a + b) % _PRIMES
+
+    def alike(self, xs: Sequence[Met], op: Op) -> Met:
+        """Met by each of several operands; those that differ cannot be followed and are refused."""
+        first, *others = xs
+        if first is None or any(x is None for x in others):
+            return None
+        if any(np.any(x != first) for x in others):
+            raise ScheduleError(f"S8: op {op.id} {op.kind} joins heads that have met different keys")
+        return first
 
     def together(self, x: Met, op: Op) -> Met:
         """Met by the members of a group together."""

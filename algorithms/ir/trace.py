@@ -73,12 +73,14 @@ class Program:
         axes: mesh axes it names, in the order of its coords.
         phase: prefill, train or decode: what it is written for.
         layouts: layouts worth trying under a causal mask, best known first.
+        equal: axes that must have one size.
     """
 
     body: Body
     axes: tuple[str, ...]
     phase: str
     layouts: tuple[str, ...]
+    equal: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -95,6 +97,8 @@ class Program:
         """
         if sorted(a for a in mesh.names if a not in JOB_AXES) != sorted(self.axes):
             raise ScheduleError(f"S3: {self.name} needs mesh axes {', '.join(self.axes)}, got {mesh}")
+        if len({mesh.axes[axis] for axis in self.equal}) > 1:
+            raise Inapplicable(f"{self.name} needs mesh axes {' and '.join(self.equal)} of one size, got {mesh}")
         _check_job(problem, mesh)
         me = Rank(mesh, self.axes, problem)
         token = _ACTIVE.set(me)
@@ -129,12 +133,15 @@ def _check_job(problem: Attention, mesh: Mesh) -> None:
         raise Inapplicable(f"dp={dp} does not divide batch={problem.batch}")
 
 
-def spmd(*axes: str, phase: str = "prefill", layouts: Sequence[str] = LAYOUTS) -> Callable[[Body], Program]:
+def spmd(
+    *axes: str, phase: str = "prefill", layouts: Sequence[str] = LAYOUTS, equal: Sequence[str] = ()
+) -> Callable[[Body], Program]:
     """Make an algorithm of a function written for one rank of a mesh with these axes.
 
     Args:
         axes: names of mesh axes; tp and dp belong to the job.
         layouts: those worth trying under a causal mask, best first.
+        equal: those of the axes that must have one size; no other mesh is tried.
     Raises:
         ScheduleError: no axis, one named twice or that is no name; an unknown phase or layout.
     """
@@ -143,6 +150,9 @@ def spmd(*axes: str, phase: str = "prefill", layouts: Sequence[str] = LAYOUTS) -
             raise ScheduleError(f"S3: a mesh axis is a name other than {', '.join(JOB_AXES)}: got {axis!r}")
     if not axes or len(set(axes)) < len(axes):
         raise ScheduleError(f"S3: an algorithm names one or more mesh axes, each once: got {axes}")
+    for axis in equal:
+        if axis not in axes:
+            raise ScheduleError(f"S3: axes of one size are among {', '.join(axes)}: got {axis!r}")
     if phase not in PHASES:
         raise ScheduleError(unknown("phase", str(phase), PHASES))
     for kind in layouts:
@@ -150,4 +160,4 @@ def spmd(*axes: str, phase: str = "prefill", layouts: Sequence[str] = LAYOUTS) -
             raise ScheduleError(unknown("layout", str(kind), LAYOUTS))
     if not layouts:
         raise ScheduleError(f"an algorithm names the layouts worth trying: some of {', '.join(LAYOUTS)}")
-    return lambda body: Program(body, axes, phase, tuple(layouts))
+    return lambda body: Program(body, axes, phase, tuple(layouts), tuple(equal))

@@ -4,6 +4,7 @@ A compute op's module has
     <kind>(...)                        writes it into the schedule being traced;
     meaning(xp, *arrays, **params)     what it does with one rank's arrays (array-API namespace xp);
     work(op, coords)                   FLOP and bytes, where they are more than reading inputs and writing outputs;
+    FREE = True                        where it takes no time at all, not even a launch;
     met(op, inputs, laws)              which other side's tokens its outputs have met (law S8); default: inputs[0].
 A collective's module has, besides its own <kind>(...),
     give(xp, arrays, member, rows, params)   the named blocks a member holds at the start;

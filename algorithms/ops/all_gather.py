@@ -27,26 +27,31 @@ from algorithms.ops.collective import (
 BY = ("rows", "heads", "members")
 
 
-def all_gather(*xs: Value, over: Any, by: str = "rows", lane: int = 0) -> Any:
+def all_gather(*xs: Value, over: Any, by: str = "rows", buffers: int | None = None, lane: int = 0) -> Any:
     """Concatenate a group's values on each of its members.
 
     Args:
         by: rows; heads, of the same rows; or members: the same rows and heads of each, side by side.
+        buffers: results that the gathers of this stream own together, each landing where the one so many before it
+            was, once that was read; without it a result has a place of its own.
     Shapes:
         rows: (n_i, H, ...) on member i -> (sum of n_i, H, ...), for each value given.
         heads: (n, h, ...) -> (n, p*h, ...). members: (n, H, ...) -> (n, H, ..., p).
     Raises:
-        ScheduleError: by heads or members of different rows; heads that are not one part after the other.
+        ScheduleError: by heads or members of different rows; heads that are not one part after the other; no buffer.
     """
     axes = tracing().mesh.over(over)
     check_by("all_gather", by, BY)
     if by != "heads":
         same_heads("all_gather", xs, axes)
+    if buffers is not None and buffers < 1:
+        raise ScheduleError(f"S9: the gathers of a stream own at least 1 buffer, got {buffers}")
+    params = said(by=by) | ({} if buffers is None else {"buffers": buffers})
     if by == "rows":
-        return emitted("all_gather", xs, _rows(xs, axes), over, lane)
+        return emitted("all_gather", xs, _rows(xs, axes), over, lane, **params)
     same_rows("all_gather", xs, axes)
     of_one = _heads if by == "heads" else _members
-    return emitted("all_gather", xs, [of_one(x, axes) for x in distinct(xs)], over, lane, **said(by=by))
+    return emitted("all_gather", xs, [of_one(x, axes) for x in distinct(xs)], over, lane, **params)
 
 
 def _rows(xs: tuple[Value, ...], axes: Axes) -> list[Output]:

@@ -15,6 +15,7 @@ from algorithms.ir.tokens import Block, Tokens
 from algorithms.ir.trace import Rank
 from algorithms.ops import Work
 
+FREE = True
 WHOLE = Const(0), 1  # part 0 of 1
 
 

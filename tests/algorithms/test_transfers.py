@@ -1,8 +1,8 @@
 """Bytes: what all ranks send together equals the formulas of the papers, for every way.
 
-Conventions: one lse a row and head; queries, keys and values in bfloat16 (2 bytes) unless said, partial states in
-float32 (4), gradients in flight in float32 (4); what a rank keeps for itself is not sent; KV heads that are
-copied are counted as often as they travel. All sums are over ranks, so they hold for uneven shards too.
+Conventions: as `volumes` has them; what a rank keeps for itself is not sent; KV heads that are copied are counted as
+often as they travel. All sums are over ranks, so they hold for uneven shards too. Backward passes that are no ring:
+test_transfers_train.
 """
 
 from math import gcd
@@ -17,33 +17,20 @@ from algorithms.ops.broadcast import broadcast
 from algorithms.ops.load import load
 from algorithms.ways.transfers import sent_bytes, transfers
 from tests.algorithms.tracing import PROGRAMS, meshes, small, traced
+from tests.algorithms.volumes import (
+    EG,
+    HKV,
+    LENGTHS,
+    E,
+    hops,
+    keys_and_values,
+    problem,
+    queries,
+    sent,
+    state,
+)
 
-B, H, HKV, D, DV = 3, 12, 2, 8, 6
-E, EO, EG = 2, 4, 4
-LENGTHS = [(240, 240), (37, 41), (3, 7)]
 every_length = pytest.mark.parametrize("n, m", LENGTHS)
-
-
-def problem(n, m, **changes):
-    return Attention(H, HKV, D, n, m, batch=B, head_dim_v=DV, mask="causal", **{"layout": "zigzag"} | changes)
-
-
-def sent(schedule, kind=None, **chosen):
-    """Bytes that all ranks send, in ops of one kind or all."""
-    ops = [op for op in schedule.ops if kind in (None, op.kind)]
-    return int(sum(sent_bytes(op, schedule.mesh, chosen).sum() for op in ops))
-
-
-def queries(n, heads=H):
-    return n * B * heads * D * E
-
-
-def keys_and_values(m, heads=HKV, e=E):
-    return m * B * heads * (D + DV) * e
-
-
-def state(n):
-    return n * B * H * (DV + 1) * EO  # out, and one lse
 
 
 @every_length
@@ -82,17 +69,6 @@ def test_all_gather_brings_every_key_to_every_other_rank_in_any_way(p, way, n, m
     schedule = algorithms.find("all_gather_kv")["prefill"](problem(n, m), Mesh(cp=p))
 
     assert sent(schedule, all_gather=way) == (p - 1) * keys_and_values(m)
-
-
-def hops(way, p):
-    """How often the blocks of one sender travel, over its p - 1 receivers."""
-    distances = range(1, p)
-    return {
-        "direct": p - 1,
-        "pairwise": p - 1,
-        "ring": sum(distances),  # from neighbour to neighbour
-        "doubling": sum(d.bit_count() for d in distances),  # once for each binary digit of the distance
-    }[way]
 
 
 @every_length
