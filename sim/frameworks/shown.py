@@ -41,17 +41,20 @@ def record(found: Settings) -> list[dict[str, Any]]:
 
 
 def lines(candidates: Sequence[Candidate], framework: Framework | None = None) -> Iterator[tuple[str, str]]:
-    """What to set for each candidate, the best first, as pairs of a lead and a text; at last those that nobody has."""
-    looked_up = [(one, settings(one, framework)) for one in candidates]
-    for one, found in looked_up:
+    """What to set for each candidate, the best first, as pairs of a lead and a text; last, which of them nobody has."""
+    nobodys = []
+    for number, one in enumerate(candidates):
+        found = settings(one, framework)
         if found.known:
             yield "  ", str(one)
+        elif number == 0:
+            near = "".join(f"; {reason}" for reason in found.lacking)
+            yield "  ", f"{one}: research only, no framework known here has it like this{near}"
+        else:
+            nobodys.append(str(one))
         yield from ((f"    {typed.framework}  ", typed.set + _also(typed)) for typed in found.known)
-    nobodys = [one for one, found in looked_up if not found.known]
     if nobodys:
-        yield "  ", f"research only, no framework known here has it like this: {'; '.join(map(str, nobodys))}"
-    best, found = looked_up[0]
-    yield from (("    ", f"{best.algorithm} in {reason}") for reason in (found.lacking if not found.known else ()))
+        yield "  ", f"research only, of those that tie: {'; '.join(nobodys)}"
 
 
 def _also(typed: Setting) -> str:

@@ -265,9 +265,17 @@ def test_what_no_framework_has_is_research_only(capsys):
     one = ["--algorithms", "attention2d", "--mesh", "row=4,col=4"]
 
     text = shown(capsys, *one)
-    assert "research only, no framework known here has it like this: attention2d on row=4,col=4, striped" in text
-    assert "attention2d in tensorrt_llm: it places the axes as --mesh col=4,row=4" in text
+    assert "attention2d on row=4,col=4, striped: research only, no framework known here has it like this; " in text
+    assert "like this; tensorrt_llm: it places the axes as --mesh col=4,row=4" in text
     assert answer(capsys, *one)["results"][0]["settings"] == []
+
+
+def test_ties_that_no_framework_has_stand_in_a_line_behind_those_that_one_has(capsys):
+    text = shown(capsys, "--algorithms", "usp,startrail,burst", "--compute-error", "0.9")
+
+    assert "ulysses=8, zigzag transformer_engine set_context" in text
+    assert "research only, of those that tie: startrail on " in text
+    assert text.count("research only") == 1
 
 
 def test_the_winner_is_shown_with_what_to_type(capsys):
