@@ -41,15 +41,17 @@ def record(found: Settings) -> list[dict[str, Any]]:
 
 
 def lines(candidates: Sequence[Candidate], framework: Framework | None = None) -> Iterator[tuple[str, str]]:
-    """What to set for each candidate, as pairs of a lead and a text."""
-    for one in candidates:
-        yield "  ", str(one)
-        found = settings(one, framework)
-        for typed in found.known:
-            yield f"    {typed.framework}  ", typed.set + _also(typed)
-        if not found.known:
-            near = f"; {'; '.join(found.lacking)}" if found.lacking else ""
-            yield "    ", f"research only: no framework known here has it like this{near}"
+    """What to set for each candidate, the best first, as pairs of a lead and a text; at last those that nobody has."""
+    looked_up = [(one, settings(one, framework)) for one in candidates]
+    for one, found in looked_up:
+        if found.known:
+            yield "  ", str(one)
+        yield from ((f"    {typed.framework}  ", typed.set + _also(typed)) for typed in found.known)
+    nobodys = [one for one, found in looked_up if not found.known]
+    if nobodys:
+        yield "  ", f"research only, no framework known here has it like this: {'; '.join(map(str, nobodys))}"
+    best, found = looked_up[0]
+    yield from (("    ", f"{best.algorithm} in {reason}") for reason in (found.lacking if not found.known else ()))
 
 
 def _also(typed: Setting) -> str:
