@@ -73,7 +73,7 @@ class Program:
         op = len(self.kinds)
         if stream < 0:
             raise ValueError(f"stream must not be negative: op {op} has {stream}")
-        if any(not 0 <= earlier < op for earlier in after):
+        if after and not (min(after) >= 0 and max(after) < op):
             raise ValueError(f"an op waits for earlier ops: op {op} has after={tuple(after)}")
         self.kinds.append(kind)
         self.row_of.append(row)

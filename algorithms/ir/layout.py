@@ -6,6 +6,7 @@ Nothing is padded or truncated: runs differ by at most one position, and a shard
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -54,6 +55,11 @@ class Layout:
         low = (i + 1) * n // (2 * p) - i * n // (2 * p)
         return np.asarray(low + (2 * p - i) * n // (2 * p) - (2 * p - 1 - i) * n // (2 * p))
 
+    @property
+    def counts(self) -> Ints:
+        """How many positions each shard holds, (p,)."""
+        return _counts(self)
+
     def runs(self, i: Ints) -> Runs:
         """The runs of shard i (any shape), along a new last dimension."""
         n, p = self.n, self.p
@@ -62,6 +68,11 @@ class Layout:
         chunks, total = (np.stack([i, 2 * p - 1 - i], -1), 2 * p) if self.kind == "zigzag" else (i[..., None], p)
         start, end = chunks * n // total, (chunks + 1) * n // total
         return Runs(self.origin + start, end - start, 1)
+
+
+@lru_cache(maxsize=8)
+def _counts(layout: Layout) -> Ints:
+    return layout.count(np.arange(layout.p))
 
 
 def layout(kind: str, n: int, p: int, origin: int = 0) -> Layout:
