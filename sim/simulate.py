@@ -17,7 +17,7 @@ from algorithms.ways import DEFAULT, find
 from sim.conditions import Conditions
 from sim.costs import Costs, Machine
 from sim.critical import critical_path
-from sim.engine import Record, Spans
+from sim.engine import keeps_times
 from sim.estimate import Notice, warning
 from sim.fastest import Ahead, run_fastest
 from sim.faults import REROUTE_DELAY, Fault
@@ -29,6 +29,7 @@ from sim.outages import Outages
 from sim.pacing import PLAIN, Pacing
 from sim.program import Frozen, freeze
 from sim.rows import total
+from sim.spans import Record, Spans
 from sim.state import Floats
 from sim.traffic import class_bytes, sent_bytes
 
@@ -98,18 +99,19 @@ def simulate(
     if jitter is not None:
         frozen = jittered(frozen, lowered, jitter)
     keep = len(lowered.program.kinds) * schedule.mesh.size <= FULL_RECORD
-    how: Record = "full" if record == "full" or (record == "auto" and keep) else "extent"
+    full = record == "full" or (record == "auto" and keep)
+    how: Record = "full" if full else "path" if path else "extent"
 
     def ahead(frozen: Frozen) -> None:
-        if notice is not None and (text := warning(frozen, how == "full")):
+        if notice is not None and (text := warning(frozen, full or (path and keeps_times(frozen)))):
             notice(text)
 
     frozen, spans = _run(frozen, conditions, how, progress, ahead)
     if faults or jitter is not None:
-        lowered.busy = _busy(lowered, frozen, spans, how)
-    timeline = _timeline(lowered, frozen, spans, site, chosen, how == "extent")
+        lowered.busy = _busy(lowered, frozen, spans)
+    timeline = _timeline(lowered, frozen, spans, site, chosen, not full)
     about = {**timeline.about, "pacing": pacing.describe(), **_what_if(conditions, jitter)}
-    if path and how == "full":
+    if path and spans.has_times:
         about["critical_path"] = critical_path(
             frozen, spans, lowered.bound_and_name, conditions.mean_capacity if conditions.faults else None
         ).record()
@@ -121,16 +123,17 @@ def _run(
 ) -> tuple[Frozen, Spans]:
     """Run a program under its conditions; return the program as it was at the start, too."""
     if not conditions.faults:
-        return frozen, run_fastest(frozen, how, progress, ahead).unfolded()
+        return frozen, run_fastest(frozen, how, progress, ahead)
     outages = Outages(frozen, conditions)
-    return outages.frozen, outages.run(how, progress, ahead).unfolded()
+    return outages.frozen, outages.run(how, progress, ahead)
 
 
-def _busy(lowered: Lowered, frozen: Frozen, spans: Spans, how: Record) -> Floats:
+def _busy(lowered: Lowered, frozen: Frozen, spans: Spans) -> Floats:
     """Seconds that each rank's compute stream works: as it ran, or as planned where only extents are kept."""
     ops = [op for op in lowered.first if op >= 0 and lowered.program.streams[op] == COMPUTE_STREAM]
-    if how == "full":
-        return np.asarray((spans.end[ops] - spans.start[ops]).sum(0))
+    if spans.start.ndim == 2:
+        seconds = spans.seconds(ops, ops)
+        return seconds if spans.rank_class is None else seconds[spans.rank_class]
     planned = [np.broadcast_to(frozen.rows[frozen.bare.row[op]].at(), frozen.ranks) for op in ops]
     return np.asarray(np.sum(planned, axis=0))
 
@@ -166,6 +169,7 @@ def _timeline(
     lowered: Lowered, frozen: Frozen, spans: Spans, site: Site, ways: Mapping[str, str], extent: bool
 ) -> Timeline:
     schedule = lowered.schedule
+    spans = spans.extents() if extent else spans.unfolded()
     first, last = np.array(lowered.first), np.array(lowered.last)
     columns = 1 if extent else schedule.mesh.size
     start, end = np.zeros((len(first), columns)), np.zeros((len(first), columns))
