@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -53,7 +54,7 @@ class Jitter:
 def jittered(frozen: Frozen, lowered: Lowered, jitter: Jitter) -> Frozen:
     """Vary the compute ops of a lowered schedule; launches and reductions inside collectives are as they were."""
     ops = [(op.id, first) for op, first in zip(lowered.schedule.ops, lowered.first, strict=True) if op.stream is None]
-    return scaled(frozen, {first: jitter.factors(op, frozen.ranks) for op, first in ops if first >= 0})
+    return scaled(frozen, {first: partial(jitter.factors, op, frozen.ranks) for op, first in ops if first >= 0})
 
 
 class Band(NamedTuple):

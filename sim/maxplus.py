@@ -31,7 +31,7 @@ def recur(frozen: Frozen, rate: Floats, record: Record = "full", progress: Progr
     if record == "path" and ops * ranks <= WHOLE:
         record = "full"
     columns = ranks if record == "full" else 1
-    start, end = np.full((ops, columns), np.inf), np.zeros((ops, columns))
+    start, end = np.empty((ops, columns)), np.empty((ops, columns))
     recurrence = _Recurrence(frozen, rate)
     again = _Again(recurrence) if record == "path" else None
     batch = _batch(ranks)
@@ -82,7 +82,7 @@ class _Again:
         balanced = isqrt(self.ops * marked // (2 * STRETCHES))  # as much memory for marks as for stretches
         self.stretch = batch * max(1, round(balanced / batch))
         self.marks: list[tuple[Floats, Floats]] = []
-        self.stretches: dict[int, tuple[Floats, Floats]] = {}
+        self.stretches: dict[int, Floats] = {}
 
     def mark(self, op: int) -> None:
         """Note where the run stands before an op, where a stretch begins."""
@@ -93,20 +93,19 @@ class _Again:
         """The times of an op."""
         place, row = divmod(op, self.stretch)
         if place not in self.stretches:
-            if len(self.stretches) == STRETCHES:
-                del self.stretches[max(self.stretches)]
-            self.stretches[place] = self._run(place)
-        start, end = self.stretches[place]
-        return start[row], end[row]
+            full = len(self.stretches) == STRETCHES
+            room = self.stretches.pop(max(self.stretches)) if full else np.empty((2, self.stretch, self.ranks))
+            self._run(place, *room)
+            self.stretches[place] = room
+        start, end = self.stretches[place][:, row]
+        return start, end
 
-    def _run(self, place: int) -> tuple[Floats, Floats]:
+    def _run(self, place: int, start: Floats, end: Floats) -> None:
         self.run.kept[:], self.run.tail[:] = self.marks[place]
         first, last = place * self.stretch, min((place + 1) * self.stretch, self.ops)
-        start, end = np.full((last - first, self.ranks), np.inf), np.zeros((last - first, self.ranks))
         for begin in range(first, last, _batch(self.ranks)):
             stop = min(begin + _batch(self.ranks), last)
             self.run.advance(begin, stop, start[begin - first : stop - first], end[begin - first : stop - first])
-        return start, end
 
 
 def _batch(ranks: int) -> int:
@@ -161,7 +160,7 @@ def _advance(
         tail: [streams, ranks] the end of each stream's latest op.
         start, end: [stop - begin, ranks], or [stop - begin, 1].
     """
-    ranks, columns = tail.shape[1], start.shape[1]
+    ranks, whole = tail.shape[1], start.shape[1] == tail.shape[1]
     arrival = np.empty(ranks)
     for op in range(begin, stop):
         ready, values = tail[stream[op]], rows[place[op - begin]]
@@ -170,19 +169,47 @@ def _advance(
                 needed = kept[shelf[plan.order[plan.need_stream[op, k], plan.need_position[op, k]]]]
                 for rank in range(ranks):
                     ready[rank] = max(ready[rank], needed[rank])
-        for rank in range(ranks):
-            column = rank % columns
-            start[op - begin, column] = min(start[op - begin, column], ready[rank])
+        if whole:
+            start[op - begin, :] = ready
+        else:
+            start[op - begin, 0] = _least(ready)
         if plan.kind[op] == COMPUTE:
             for rank in range(ranks):
                 ready[rank] += values[rank]
         else:
             _exchange(plan, plan.pattern[op], values, rate, ready, arrival)
-        for rank in range(ranks):
-            column = rank % columns
-            end[op - begin, column] = max(end[op - begin, column], ready[rank])
+        if whole:
+            end[op - begin, :] = ready
+        else:
+            end[op - begin, 0] = _most(ready)
         if shelf[op] >= 0:
             kept[shelf[op], :] = ready
+
+
+@compiled
+def _least(numbers: Floats) -> float:
+    """Return the least; by four, as each comparison waits for the one before."""
+    a = b = c = d = np.inf
+    fours = len(numbers) // 4 * 4
+    for k in range(0, fours, 4):
+        a, b = min(a, numbers[k]), min(b, numbers[k + 1])
+        c, d = min(c, numbers[k + 2]), min(d, numbers[k + 3])
+    for k in range(fours, len(numbers)):
+        a = min(a, numbers[k])
+    return min(min(a, b), min(c, d))
+
+
+@compiled
+def _most(numbers: Floats) -> float:
+    """Return the greatest, or 0."""
+    a = b = c = d = 0.0
+    fours = len(numbers) // 4 * 4
+    for k in range(0, fours, 4):
+        a, b = max(a, numbers[k]), max(b, numbers[k + 1])
+        c, d = max(c, numbers[k + 2]), max(d, numbers[k + 3])
+    for k in range(fours, len(numbers)):
+        a = max(a, numbers[k])
+    return max(max(a, b), max(c, d))
 
 
 @compiled

@@ -82,7 +82,7 @@ def test_a_program_that_memory_cannot_hold_is_refused_before_it_fills_it(monkeyp
     monkeypatch.setattr("sim.program._free_memory", lambda: 10 * 40 * 4)
     program = Program(4)
     for step in range(10):
-        program.permute([1, 2, 3, 0], np.full(4, step))
+        program.permute([1, 2, 3, 0], np.arange(4) + step)
 
     with pytest.raises(ValueError, match="no memory for more than 10 steps of 4 ranks"):
-        program.permute([1, 2, 3, 0], np.full(4, 10))
+        program.permute([1, 2, 3, 0], np.arange(4) + 10)
