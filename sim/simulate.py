@@ -17,7 +17,7 @@ from algorithms.ways import DEFAULT, find
 from sim.conditions import Conditions
 from sim.costs import Costs, Machine
 from sim.critical import critical_path
-from sim.engine import keeps_times
+from sim.engine import KEPT, keeps_times
 from sim.estimate import Notice, warning
 from sim.fastest import Ahead, run_fastest
 from sim.faults import REROUTE_DELAY, Fault
@@ -30,7 +30,8 @@ from sim.pacing import PLAIN, Pacing
 from sim.program import Frozen, freeze
 from sim.rows import total
 from sim.spans import Record, Spans
-from sim.state import Floats
+from sim.state import Floats, Longs
+from sim.summary import groups
 from sim.traffic import class_bytes, sent_bytes
 
 FULL_RECORD = 8_000_000  # (op, rank) pairs kept in full: two arrays of 64 MB
@@ -75,7 +76,7 @@ def simulate(
         reroute_delay: seconds after which flows take another way around a link that went down.
         jitter: how compute times vary.
         pacing: how the rounds of collectives follow each other.
-        path: whether to find the critical path, for `about`; it needs every rank's times.
+        path: whether to find the critical path, for `about`, or else to say there why there is none.
         record: "full" keeps every rank's times, "extent" the earliest start and latest end; "auto" by size.
         notice: is told, before a run that will take long or much memory, what it will take.
     Returns:
@@ -111,7 +112,9 @@ def simulate(
         lowered.busy = _busy(lowered, frozen, spans)
     timeline = _timeline(lowered, frozen, spans, site, chosen, not full)
     about = {**timeline.about, "pacing": pacing.describe(), **_what_if(conditions, jitter)}
-    if path and spans.has_times:
+    if path and not spans.has_times:
+        about["no_critical_path"] = f"run event by event, it keeps the times of no more than {KEPT:,} (op, rank)"
+    elif path:
         about["critical_path"] = critical_path(
             frozen, spans, lowered.bound_and_name, conditions.mean_capacity if conditions.faults else None
         ).record()
@@ -130,7 +133,7 @@ def _run(
 
 def _busy(lowered: Lowered, frozen: Frozen, spans: Spans) -> Floats:
     """Seconds that each rank's compute stream works: as it ran, or as planned where only extents are kept."""
-    ops = [op for op in lowered.first if op >= 0 and lowered.program.streams[op] == COMPUTE_STREAM]
+    ops = np.array([op for op in lowered.first if op >= 0 and lowered.program.streams[op] == COMPUTE_STREAM], np.int64)
     if spans.start.ndim == 2:
         seconds = spans.seconds(ops, ops)
         return seconds if spans.rank_class is None else seconds[spans.rank_class]
@@ -168,9 +171,10 @@ def _fitting(
 def _timeline(
     lowered: Lowered, frozen: Frozen, spans: Spans, site: Site, ways: Mapping[str, str], extent: bool
 ) -> Timeline:
-    schedule = lowered.schedule
-    spans = spans.extents() if extent else spans.unfolded()
+    schedule, named = lowered.schedule, lines(lowered.schedule)
     first, last = np.array(lowered.first), np.array(lowered.last)
+    spent = _spent(named, first, last, spans) if extent and spans.start.ndim == 2 else {}
+    spans = spans.extents() if extent else spans.unfolded()
     columns = 1 if extent else schedule.mesh.size
     start, end = np.zeros((len(first), columns)), np.zeros((len(first), columns))
     ran = last >= 0  # a load is there before the clock starts
@@ -179,9 +183,10 @@ def _timeline(
     used = sorted({op.kind for op in schedule.ops if op.kind in ways})
     return Timeline(
         clock="simulated",
-        ops=lines(schedule),
+        ops=named,
         start=start,
         end=end,
+        spent=spent,
         sent=sent_bytes(lowered.sent, schedule.mesh.size, extent),
         busy=np.array(np.broadcast_to(lowered.busy, schedule.mesh.size)),
         sent_in_all=np.array(np.broadcast_to(total(chain(*lowered.sent)), schedule.mesh.size), np.int64),
@@ -204,6 +209,14 @@ def _timeline(
             "assumptions": site.machine.assumptions(schedule.problem),
         },
     )
+
+
+def _spent(named: Sequence[Mapping[str, Any]], first: Longs, last: Longs, spans: Spans) -> dict[str, float]:
+    """Seconds of the ops of each stream and kind, on the rank where they are most."""
+    found = {}
+    for (stream, kind), places in groups(named).items():
+        found[f"{stream} {kind}"] = float(spans.seconds(first[places], last[places]).max())
+    return found
 
 
 def hot_links(network: Network, spans: Spans) -> tuple[dict[str, Any], ...]:

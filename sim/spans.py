@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -75,9 +75,8 @@ class Spans:
         """Return no more than the extents."""
         return replace(self, start=self.first, end=self.last, rank_class=None, again=None)
 
-    def seconds(self, first: Sequence[int], last: Sequence[int]) -> Floats:
+    def seconds(self, first: Longs, last: Longs) -> Floats:
         """Seconds from the start of each first to the end of each last op, summed by column; of no extents."""
-        spent = np.zeros(self.start.shape[1])
-        for begin, end in zip(first, last, strict=True):
-            spent += self.end[end] - self.start[begin]
-        return spent
+        spent = self.end[last] - self.start[first]
+        several = spent if spent.shape[1] > 1 else np.repeat(spent, 2, axis=1)  # NumPy sums one in another order
+        return np.asarray(several.sum(0)[: spent.shape[1]])
