@@ -45,7 +45,7 @@ class Rank:
     ) -> tuple[Value, ...]:
         """Append one op and return the values it writes."""
         first, self._values = self._values, self._values + len(outputs)
-        values = tuple(Value(first + k, *output) for k, output in enumerate(outputs))
+        values = tuple([Value(first + k, *output) for k, output in enumerate(outputs)])
         self.ops.append(Op(len(self.ops), kind, tuple(inputs), values, params, over, lane))
         return values
 
