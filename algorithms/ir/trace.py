@@ -50,7 +50,7 @@ class Rank:
         """Append one op and return the values it writes; they hold the heads of its first input unless they say."""
         first, self._values = self._values, self._values + len(outputs)
         heads = inputs[0].heads if inputs else ALL_HEADS
-        values = tuple(Value(first + k, *output[:2], *(output[2:] or (heads,))) for k, output in enumerate(outputs))
+        values = tuple([Value(first + k, *output[:2], *(output[2:] or (heads,))) for k, output in enumerate(outputs)])
         self.ops.append(Op(len(self.ops), kind, tuple(inputs), values, params, over, lane))
         return values
 

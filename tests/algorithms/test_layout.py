@@ -190,7 +190,7 @@ def test_the_queries_after_cached_tokens_are_what_is_left_of_the_documents():
 def test_an_unknown_layout_names_those_there_are():
     with pytest.raises(
         ScheduleError,
-        match=r"no layout 'zigzga': .* striped, or pages:N; nearest is zigzag",
+        match=r"no layout 'zigzga': .* striped, documents, or pages:N; nearest is zigzag",
     ):
         layout("zigzga", 10, 2)
 
