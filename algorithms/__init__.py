@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from algorithms.ir import Program
 
-NOT_ALGORITHMS = {"configs", "fields", "files", "kinds", "models", "options", "own", "rings", "tiles"}
+NOT_ALGORITHMS = {
+    "configs",
+    "fields",
+    "files",
+    "halo",
+    "kinds",
+    "masks",
+    "models",
+    "options",
+    "own",
+    "rings",
+    "tiles",
+}
 ALIASES = {  # what frameworks and people call them
     "p2p": "ring",
     "all_gather": "all_gather_kv",

@@ -9,9 +9,11 @@ from algorithms.ops.attend_backward import attend_backward
 from algorithms.ops.delta import delta
 from algorithms.ops.load import load, load_gradient
 from algorithms.ops.reduce_scatter import reduce_scatter
+from algorithms.ops.sink import sink
+from algorithms.ops.sink_gradient import sink_gradients
 
 
-@spmd("cp", layouts=("zigzag", "striped", "contiguous"))
+@spmd("cp", layouts=("documents", "zigzag", "striped", "contiguous"))
 def all_gather_kv(me: Rank, problem: Attention) -> Partial:
     """Attend rank i's queries to all keys in one call.
 
@@ -29,7 +31,7 @@ def all_gather_kv(me: Rank, problem: Attention) -> Partial:
     return attend(q, k, v)
 
 
-@spmd("cp", phase="train", layouts=("zigzag", "striped", "contiguous"))
+@spmd("cp", phase="train", layouts=("documents", "zigzag", "striped", "contiguous"))
 def all_gather_kv_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     """Run the forward pass, then gather again for the backward pass and reduce the gradients of the keys.
 
@@ -44,11 +46,11 @@ def all_gather_kv_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     (i,), (p,) = me.coords, me.sizes
     q, k, v = load(me, problem, problem.queries(p)[i], problem.keys(p)[i])
 
-    part = attend(q, *all_gather(k, v, over="cp", buffers=1))
+    part = sink(attend(q, *all_gather(k, v, over="cp", buffers=1)))
 
     do = load_gradient(me, problem, q.tokens)
     d = delta(do, part.out)
     keys, values = all_gather(k, v, over="cp", buffers=1)  # where the forward pass had them
     dq, dk, dv = attend_backward(q, keys, values, do, part.lse, d)
     dk, dv = reduce_scatter((dk, dv), over="cp", op="sum", like=k)
-    return {"out": part.out, "lse": part.lse, "dq": dq, "dk": dk, "dv": dv}
+    return {**part._asdict(), "dq": dq, "dk": dk, "dv": dv, **sink_gradients(part.lse, d, over="cp")}

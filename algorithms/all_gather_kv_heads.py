@@ -11,9 +11,11 @@ from algorithms.ops.delta import delta
 from algorithms.ops.join_heads import join_heads
 from algorithms.ops.load import load, load_gradient
 from algorithms.ops.reduce_scatter import reduce_scatter
+from algorithms.ops.sink import sink
+from algorithms.ops.sink_gradient import sink_gradients
 from algorithms.ops.take_heads import take_heads
 
-LAYOUTS = ("zigzag", "striped", "contiguous")
+LAYOUTS = ("documents", "zigzag", "striped", "contiguous")
 Pair = tuple[Value, Value]
 
 
@@ -52,7 +54,7 @@ def all_gather_kv_heads_train(me: Rank, problem: Attention) -> Mapping[str, Valu
     q, k, v = load(me, problem, problem.queries(p)[i], problem.keys(p)[i])
     groups = kv_heads(me, problem)
 
-    part = streamed(q, k, v, groups)
+    part = sink(streamed(q, k, v, groups))
 
     do = load_gradient(me, problem, q.tokens)
     d = delta(do, part.out)
@@ -69,7 +71,7 @@ def all_gather_kv_heads_train(me: Rank, problem: Attention) -> Mapping[str, Valu
     for last in reduced[-2:]:
         home = joined(home, last)
     dq, (dk, dv) = join_heads(*(tile.dq for tile in tiles)), home or reduced[0]
-    return {"out": part.out, "lse": part.lse, "dq": dq, "dk": dk, "dv": dv}
+    return {**part._asdict(), "dq": dq, "dk": dk, "dv": dv, **sink_gradients(part.lse, d, over="cp")}
 
 
 def joined(home: Pair | None, more: Pair) -> Pair:

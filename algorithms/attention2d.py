@@ -10,6 +10,8 @@ from algorithms.ops.delta import delta
 from algorithms.ops.load import load, load_gradient
 from algorithms.ops.permute import permute
 from algorithms.ops.reduce_scatter import reduce_scatter
+from algorithms.ops.sink import sink
+from algorithms.ops.sink_gradient import sink_gradients
 
 
 @spmd("row", "col", layouts=("striped",))
@@ -57,14 +59,14 @@ def attention2d_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     if R > 1 and C > 1:
         k, v = permute(k, v, over=("row", "col"), to=n)
     tile = attend(all_gather(q, over="col"), *all_gather(k, v, over="row", buffers=1))
-    part = Partial(*reduce_scatter(tile, over="col", op="merge", like=q))
+    part = sink(Partial(*reduce_scatter(tile, over="col", op="merge", like=q)))
 
     do = load_gradient(me, problem, q.tokens)
-    sides = all_gather(q, do, part.lse, delta(do, part.out), over="col")
+    sides = all_gather(q, do, part.lse, d := delta(do, part.out), over="col")
     keys, values = all_gather(k, v, over="row", buffers=1)  # where the forward pass had them
     dq, dk, dv = attend_backward(sides[0], keys, values, *sides[1:])
     dk, dv = reduce_scatter((dk, dv), over="row", op="sum", like=k)
     dq = reduce_scatter([dq], over="col", op="sum", like=q)
     if R > 1 and C > 1:
         dk, dv = permute(dk, dv, over=("col", "row"), to=r * C + c)  # home
-    return {"out": part.out, "lse": part.lse, "dq": dq, "dk": dk, "dv": dv}
+    return {**part._asdict(), "dq": dq, "dk": dk, "dv": dv, **sink_gradients(part.lse, d, over=("row", "col"))}

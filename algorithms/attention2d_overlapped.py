@@ -6,6 +6,8 @@ from algorithms.ir import Attention, Partial, Rank, Value, spmd
 from algorithms.ops.delta import delta
 from algorithms.ops.load import load, load_gradient
 from algorithms.ops.permute import permute
+from algorithms.ops.sink import sink
+from algorithms.ops.sink_gradient import sink_gradients
 from algorithms.tiles import attend_tile, differentiate_tile
 
 
@@ -52,11 +54,11 @@ def attention2d_overlapped_train(me: Rank, problem: Attention) -> Mapping[str, V
 
     if R > 1 and C > 1:
         k, v = permute(k, v, over=("row", "col"), to=n)
-    part = attend_tile(q, k, v, queries=("col", C), keys=("row", R))
+    part = sink(attend_tile(q, k, v, queries=("col", C), keys=("row", R)))
 
     do = load_gradient(me, problem, q.tokens)
-    side = (q, do, part.lse, delta(do, part.out))
+    side = (q, do, part.lse, d := delta(do, part.out))
     (dq,), (dk, dv) = differentiate_tile(side, k, v, queries=("col", C), keys=("row", R))
     if R > 1 and C > 1:
         dk, dv = permute(dk, dv, over=("col", "row"), to=r * C + c)  # home
-    return {"out": part.out, "lse": part.lse, "dq": dq, "dk": dk, "dv": dv}
+    return {**part._asdict(), "dq": dq, "dk": dk, "dv": dv, **sink_gradients(part.lse, d, over=("row", "col"))}

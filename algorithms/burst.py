@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from algorithms.ir import Attention, Partial, Rank, Value, spmd
 from algorithms.ops.delta import delta
 from algorithms.ops.load import load, load_gradient
+from algorithms.ops.sink import sink
+from algorithms.ops.sink_gradient import sink_gradients
 from algorithms.rings import attend_passing, differentiate_passing, of_queries
 
 
-@spmd("outer", "inner", nested=("outer", "inner"), layouts=("zigzag", "striped", "contiguous"))
+@spmd("outer", "inner", nested=("outer", "inner"), layouts=("documents", "zigzag", "striped", "contiguous"))
 def burst(me: Rank, problem: Attention) -> Partial:
     """Attend rank i's queries to every key, passing around W inner rings of w ranks; with W = 1 this is a ring.
 
@@ -27,7 +29,9 @@ def burst(me: Rank, problem: Attention) -> Partial:
     return attend_passing(q, k, v, rings=[("outer", W), ("inner", w)])
 
 
-@spmd("outer", "inner", nested=("outer", "inner"), phase="train", layouts=("zigzag", "striped", "contiguous"))
+@spmd(
+    "outer", "inner", nested=("outer", "inner"), phase="train", layouts=("documents", "zigzag", "striped", "contiguous")
+)
 def burst_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     """Run the forward pass, then pass queries, do, lse and delta around, dq following them home; dk and dv stay.
 
@@ -45,9 +49,9 @@ def burst_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     n, rings = o * w + i, [("outer", W), ("inner", w)]
     q, k, v = load(me, problem, problem.queries(W * w)[n], problem.keys(W * w)[n])
 
-    part = attend_passing(q, k, v, rings=rings)
+    part = sink(attend_passing(q, k, v, rings=rings))
 
     do = load_gradient(me, problem, q.tokens)
-    side = (q, do, part.lse, delta(do, part.out))
+    side = (q, do, part.lse, d := delta(do, part.out))
     (dk, dv), (dq,) = differentiate_passing(side, of_queries(k, v), rings, lane=1)
-    return {"out": part.out, "lse": part.lse, "dq": dq, "dk": dk, "dv": dv}
+    return {**part._asdict(), "dq": dq, "dk": dk, "dv": dv, **sink_gradients(part.lse, d, over=("outer", "inner"))}

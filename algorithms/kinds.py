@@ -11,6 +11,7 @@ from algorithms.fields import flag, integer, positive, shown
 
 if TYPE_CHECKING:
     from algorithms.ir import Attention
+    from algorithms.ir.mask import Mask
 
 FULL = ("full_attention", "attention")  # values of layer_types
 SLIDING = "sliding_attention"
@@ -41,7 +42,7 @@ class Kind:
         """
         changes: dict[str, Any] = {}
         if 0 < self.window < problem.key_len:
-            changes["mask"] = _windowed(str(problem.mask), self.window, whose)
+            changes["mask"] = _windowed(problem.mask, self.window, whose)
         if self.softcap:
             changes["softcap"] = self.softcap
         if self.sinks:
@@ -49,13 +50,11 @@ class Kind:
         return replace(problem, **changes) if changes else problem
 
 
-def _windowed(mask: str, window: int, whose: str) -> str:
+def _windowed(mask: Mask, window: int, whose: str) -> Mask:
     """A mask with a window besides; of two windows the narrower counts."""
-    inside, *documents = mask.split(",") if not mask.startswith("documents:") else ("causal", mask)
-    if inside == "full":
-        raise ValueError(f"a sliding window is causal, and {whose} has one of {window} tokens: the mask is {mask}")
-    narrower = min([window, *(int(width) for width in inside.split(":")[1:])])
-    return ",".join([f"window:{narrower}", *documents])
+    if not mask.causal:
+        raise ValueError(f"a sliding window is causal, and {whose} has one of {window}: the mask is {mask.short}")
+    return replace(mask, window=min(window, mask.window or window))
 
 
 def read_kinds(config: Mapping[str, Any], where: str, layers: Callable[[], int]) -> tuple[Kind, ...]:

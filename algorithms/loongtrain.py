@@ -7,12 +7,14 @@ from algorithms.ops.all_to_all import split_heads, split_tokens
 from algorithms.ops.delta import delta
 from algorithms.ops.load import load, load_gradient
 from algorithms.ops.repeat_heads import repeat_heads
+from algorithms.ops.sink import sink
+from algorithms.ops.sink_gradient import sink_gradients
 from algorithms.ops.sum_heads import sum_heads
 from algorithms.rings import attend_passing, differentiate_passing, of_keys
 from algorithms.ulysses import kv_copies
 
 
-@spmd("outer", "inner", "head", nested=("outer", "inner"), layouts=("zigzag", "contiguous"))
+@spmd("outer", "inner", "head", nested=("outer", "inner"), layouts=("documents", "zigzag", "contiguous"))
 def loongtrain(me: Rank, problem: Attention) -> Partial:
     """Attend H/u heads of a ring block of u shards, keys passing around W inner rings of w ranks.
 
@@ -38,7 +40,7 @@ def loongtrain(me: Rank, problem: Attention) -> Partial:
     return Partial(*split_tokens(*part, over="head", like=mine))
 
 
-@spmd("outer", "inner", "head", nested=("outer", "inner"), phase="train", layouts=("zigzag", "contiguous"))
+@spmd("outer", "inner", "head", nested=("outer", "inner"), phase="train", layouts=("documents", "zigzag", "contiguous"))
 def loongtrain_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     """Run the forward pass, then exchange heads of do, send keys through all rings again, and exchange back.
 
@@ -61,12 +63,13 @@ def loongtrain_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     copies, rings = kv_copies(problem, u, me.mesh.axes.get("tp", 1)), [("outer", W), ("inner", w)]
 
     q, k, v = split_heads(mine, *repeat_heads(keys, values, times=copies), over="head")
-    part = attend_passing(q, k, v, rings=rings)
+    part = sink(attend_passing(q, k, v, rings=rings))
     out = split_tokens(part.out, over="head", like=mine)
 
     do = split_heads(load_gradient(me, problem, mine.tokens), over="head")
-    tile = of_keys(q, do, part.lse, delta(do, part.out))
+    tile = of_keys(q, do, part.lse, d := delta(do, part.out))
     (dq,), (dk, dv) = differentiate_passing((k, v), tile, rings, lane=1)
     dq = split_tokens(dq, over="head", like=mine)
     dk, dv = sum_heads(*split_tokens(dk, dv, over="head", like=keys), times=copies)
-    return {"out": out, "dq": dq, "dk": dk, "dv": dv}
+    sinks = sink_gradients(part.lse, d, over=("outer", "inner", "head"), heads="head", like=mine)
+    return {"out": out, "dq": dq, "dk": dk, "dv": dv, **sinks}

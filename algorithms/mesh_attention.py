@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from algorithms.ir import Attention, Partial, Rank, Value, spmd
 from algorithms.ops.delta import delta
 from algorithms.ops.load import load, load_gradient
+from algorithms.ops.sink import sink
+from algorithms.ops.sink_gradient import sink_gradients
 from algorithms.tiles import attend_tile, differentiate_tile
 
 
-@spmd("q", "kv", layouts=("zigzag", "striped"))
+@spmd("q", "kv", layouts=("documents", "zigzag", "striped"))
 def mesh_attention(me: Rank, problem: Attention) -> Partial:
     """Attend a blocks of queries to b blocks of keys, a rank's own among both, and send results home.
 
@@ -28,7 +30,7 @@ def mesh_attention(me: Rank, problem: Attention) -> Partial:
     return attend_tile(q, k, v, queries=("q", a), keys=("kv", b))
 
 
-@spmd("q", "kv", phase="train", layouts=("zigzag", "striped"))
+@spmd("q", "kv", phase="train", layouts=("documents", "zigzag", "striped"))
 def mesh_attention_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     """Run the forward pass, then pass both sides again, and all gradients home.
 
@@ -45,9 +47,9 @@ def mesh_attention_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     n = x * b + y
     q, k, v = load(me, problem, problem.queries(a * b)[n], problem.keys(a * b)[n])
 
-    part = attend_tile(q, k, v, queries=("q", a), keys=("kv", b))
+    part = sink(attend_tile(q, k, v, queries=("q", a), keys=("kv", b)))
 
     do = load_gradient(me, problem, q.tokens)
-    side = (q, do, part.lse, delta(do, part.out))
+    side = (q, do, part.lse, d := delta(do, part.out))
     (dq,), (dk, dv) = differentiate_tile(side, k, v, queries=("q", a), keys=("kv", b))
-    return {"out": part.out, "lse": part.lse, "dq": dq, "dk": dk, "dv": dv}
+    return {**part._asdict(), "dq": dq, "dk": dk, "dv": dv, **sink_gradients(part.lse, d, over=("q", "kv"))}

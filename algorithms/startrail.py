@@ -8,10 +8,12 @@ from algorithms.ops.delta import delta
 from algorithms.ops.load import load, load_gradient
 from algorithms.ops.permute import permute
 from algorithms.ops.reduce_scatter import reduce_scatter
+from algorithms.ops.sink import sink
+from algorithms.ops.sink_gradient import sink_gradients
 from algorithms.rings import attend_passing, differentiate_passing, of_queries
 
 
-@spmd("ring", "group", "team", equal=("group", "team"), layouts=("zigzag", "striped"))
+@spmd("ring", "group", "team", equal=("group", "team"), layouts=("documents", "zigzag", "striped"))
 def startrail(me: Rank, problem: Attention) -> Partial:
     """Attend a team's queries to the keys of every P/Cs-th rank, passing by in blocks of Cs shards; merge in the team.
 
@@ -39,7 +41,7 @@ def startrail(me: Rank, problem: Attention) -> Partial:
     return Partial(*reduce_scatter(part, over="team", op="merge", like=q))
 
 
-@spmd("ring", "group", "team", phase="train", equal=("group", "team"), layouts=("zigzag", "striped"))
+@spmd("ring", "group", "team", phase="train", equal=("group", "team"), layouts=("documents", "zigzag", "striped"))
 def startrail_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     """Run the forward pass, then pass a team's queries around the ring; keys and their gradients stay.
 
@@ -61,14 +63,20 @@ def startrail_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     if Cs > 1:
         k, v = permute(k, v, over=("group", "team"), to=m * Cs + g)
     part = attend_passing(all_gather(q, over="team"), *all_gather(k, v, over="group", buffers=1), rings=rings)
-    part = Partial(*reduce_scatter(part, over="team", op="merge", like=q))
+    part = sink(Partial(*reduce_scatter(part, over="team", op="merge", like=q)))
 
     do = load_gradient(me, problem, q.tokens)
-    side = all_gather(q, do, part.lse, delta(do, part.out), over="team")
+    side = all_gather(q, do, part.lse, d := delta(do, part.out), over="team")
     tile = of_queries(*all_gather(k, v, over="group", buffers=1))  # where the forward pass had them
     (dk, dv), (dq,) = differentiate_passing(side, tile, rings, lane=1)
     dk, dv = reduce_scatter((dk, dv), over="group", op="sum", like=k)
     dq = reduce_scatter([dq], over="team", op="sum", like=q)
     if Cs > 1:
         dk, dv = permute(dk, dv, over=("group", "team"), to=m * Cs + g)  # home
-    return {"out": part.out, "lse": part.lse, "dq": dq, "dk": dk, "dv": dv}
+    return {
+        **part._asdict(),
+        "dq": dq,
+        "dk": dk,
+        "dv": dv,
+        **sink_gradients(part.lse, d, over=("ring", "group", "team")),
+    }

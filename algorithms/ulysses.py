@@ -9,6 +9,8 @@ from algorithms.ops.attend_backward import attend_backward
 from algorithms.ops.delta import delta
 from algorithms.ops.load import load, load_gradient
 from algorithms.ops.repeat_heads import repeat_heads
+from algorithms.ops.sink import sink
+from algorithms.ops.sink_gradient import sink_gradients
 from algorithms.ops.sum_heads import sum_heads
 
 
@@ -63,11 +65,12 @@ def ulysses_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     copies = kv_copies(problem, u, me.mesh.axes.get("tp", 1))
 
     q, k, v = split_heads(mine, *repeat_heads(keys, values, times=copies), over="ulysses")
-    part = attend(q, k, v)
+    part = sink(attend(q, k, v))
     out = split_tokens(part.out, over="ulysses", like=mine)
 
     do = split_heads(load_gradient(me, problem, mine.tokens), over="ulysses")
-    dq, dk, dv = attend_backward(q, k, v, do, part.lse, delta(do, part.out))
+    dq, dk, dv = attend_backward(q, k, v, do, part.lse, d := delta(do, part.out))
     dq = split_tokens(dq, over="ulysses", like=mine)
     dk, dv = sum_heads(*split_tokens(dk, dv, over="ulysses", like=keys), times=copies)
-    return {"out": out, "dq": dq, "dk": dk, "dv": dv}
+    sinks = sink_gradients(part.lse, d, over="ulysses", heads="ulysses", like=mine)
+    return {"out": out, "dq": dq, "dk": dk, "dv": dv, **sinks}

@@ -7,12 +7,14 @@ from algorithms.ops.all_to_all import split_heads, split_tokens
 from algorithms.ops.delta import delta
 from algorithms.ops.load import load, load_gradient
 from algorithms.ops.repeat_heads import repeat_heads
+from algorithms.ops.sink import sink
+from algorithms.ops.sink_gradient import sink_gradients
 from algorithms.ops.sum_heads import sum_heads
 from algorithms.rings import attend_passing, differentiate_passing, of_keys
 from algorithms.ulysses import kv_copies
 
 
-@spmd("ring", "ulysses", layouts=("zigzag", "contiguous"))
+@spmd("ring", "ulysses", layouts=("documents", "zigzag", "contiguous"))
 def usp(me: Rank, problem: Attention) -> Partial:
     """Attend H/u heads of a ring block of u shards, keys passing around the ring.
 
@@ -37,7 +39,7 @@ def usp(me: Rank, problem: Attention) -> Partial:
     return Partial(*split_tokens(*part, over="ulysses", like=mine))
 
 
-@spmd("ring", "ulysses", phase="train", layouts=("zigzag", "contiguous"))
+@spmd("ring", "ulysses", phase="train", layouts=("documents", "zigzag", "contiguous"))
 def usp_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     """Run the forward pass, then exchange heads of do, send keys round again with their gradients, and exchange back.
 
@@ -59,12 +61,13 @@ def usp_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     copies = kv_copies(problem, u, me.mesh.axes.get("tp", 1))
 
     q, k, v = split_heads(mine, *repeat_heads(keys, values, times=copies), over="ulysses")
-    part = attend_passing(q, k, v, rings=[("ring", r)])
+    part = sink(attend_passing(q, k, v, rings=[("ring", r)]))
     out = split_tokens(part.out, over="ulysses", like=mine)
 
     do = split_heads(load_gradient(me, problem, mine.tokens), over="ulysses")
-    tile = of_keys(q, do, part.lse, delta(do, part.out))
+    tile = of_keys(q, do, part.lse, d := delta(do, part.out))
     (dq,), (dk, dv) = differentiate_passing((k, v), tile, rings=[("ring", r)])
     dq = split_tokens(dq, over="ulysses", like=mine)
     dk, dv = sum_heads(*split_tokens(dk, dv, over="ulysses", like=keys), times=copies)
-    return {"out": out, "dq": dq, "dk": dk, "dv": dv}
+    sinks = sink_gradients(part.lse, d, over=("ring", "ulysses"), heads="ulysses", like=mine)
+    return {"out": out, "dq": dq, "dk": dk, "dv": dv, **sinks}

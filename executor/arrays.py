@@ -17,13 +17,13 @@ from executor.errors import WrongResult
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]
 
-BY_KEY = ("dk", "dv")  # results whose rows are keys; those of all others are queries
+BY_KEY = ("dk", "dv")  # results whose rows are keys; those of all others, but for dsinks, are queries
 
 
-def input_types(problem: Attention) -> dict[str, tuple[tuple[int, int, int], str]]:
-    """Shape and dtype of each whole input: (tokens, batch * heads, width)."""
+def input_types(problem: Attention) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shape and dtype of each whole input: (tokens, batch * heads, width); of sinks (heads,)."""
     heads, kv_heads = problem.batch * problem.heads, problem.batch * problem.kv_heads
-    types = {
+    types: dict[str, tuple[tuple[int, ...], str]] = {
         "q": ((problem.query_len, heads, problem.head_dim), problem.dtype),
         "k": ((problem.key_len, kv_heads, problem.head_dim), problem.kv_dtype),
     }
@@ -31,6 +31,8 @@ def input_types(problem: Attention) -> dict[str, tuple[tuple[int, int, int], str
         types["v"] = (problem.key_len, kv_heads, problem.head_dim_v), problem.kv_dtype
     if problem.phase == "train":
         types["do"] = (problem.query_len, heads, problem.head_dim_v), problem.dtype
+    if problem.sinks:
+        types["sinks"] = (problem.heads,), problem.state_dtype
     return types
 
 
@@ -79,16 +81,15 @@ def assemble(schedule: Schedule, name: str, parts: Sequence[Array]) -> list[Arra
         WrongResult: a part is of other rows or of another shape than it says.
     """
     value, problem, mesh = schedule.results[name], schedule.problem, schedule.mesh
-    heads, rows, first = problem.heads, problem.query_len, problem.cached
-    copies = 1
+    heads, rows, copies = problem.heads, 1 if name == "dsinks" else problem.query_len, 1
     if name in BY_KEY:
-        heads, rows, first = problem.kv_heads, problem.key_len, 0
+        heads, rows = problem.kv_heads, problem.key_len
         copies = max(1, mesh.axes.get("tp", 1) // heads)
     width = value.type.width[1:]
     wholes: list[_Whole] = []
     positions = Positions(schedule).all(value.tokens)
     for rank, part in enumerate(parts):
-        tokens, columns = positions[rank] - first, held_heads(value, problem, mesh, rank, heads)
+        tokens, columns = row_numbers(name, positions[rank], problem), held_heads(value, problem, mesh, rank, heads)
         _check_part(name, rank, part, tokens, rows, (len(tokens), len(columns), *width))
         copy, at = int(mesh.of_rank(rank).get("tp", np.zeros(()))) % copies, np.ix_(tokens, columns)
         whole = next((one for one in wholes if not one.held[copy][at].any()), None)
@@ -106,6 +107,13 @@ class _Whole(NamedTuple):
 
     values: Array
     held: NDArray[np.bool_]
+
+
+def row_numbers(name: str, positions: Array, problem: Attention) -> Array:
+    """The rows of a whole result that stand for these positions."""
+    if name == "dsinks":
+        return positions - problem.key_len
+    return positions if name in BY_KEY else problem.query_rows(positions)
 
 
 def _check_part(name: str, rank: int, part: Array, tokens: Array, rows: int, shape: tuple[int, ...]) -> None:

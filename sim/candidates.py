@@ -82,11 +82,8 @@ class Candidate:
 
 
 def layouts(program: Program, problem: Attention, asked: str) -> tuple[str, ...]:
-    """Layouts worth trying: the program's own where a causal mask must be balanced, else contiguous."""
-    if asked != "auto":
-        return (asked,)
-    balance = problem.mask == "causal" and problem.phase != "decode"
-    return program.layouts if balance else ("contiguous",)
+    """Layouts worth trying: the one asked for, or those that the program knows to suit the mask."""
+    return program.tries(problem) if asked == "auto" else (asked,)
 
 
 def meshes(program: Program, job: Job) -> list[Mesh]:

@@ -86,7 +86,7 @@ def compare(
             try:
                 schedule, runs = run(layer, site, ways, progress=of_kind, **how)
             except Inapplicable as reason:
-                which = f"{number} layers with mask {layer.problem.mask}: " if len(each) > 1 else ""
+                which = f"{number} layers with mask {layer.problem.mask.short}: " if len(each) > 1 else ""
                 raise Inapplicable(f"{which}{reason}") from reason
             found.append(result(candidate.algorithm, schedule, runs, site, lower, errors or Errors()))
         return total(kinds, found) if kinds else found[0]

@@ -17,6 +17,7 @@ from sim.bound import Bound, flop
 from sim.numbers import rests_on
 from sim.repeats import Band, Repeats
 from sim.simulate import Site
+from sim.useful import useful_share
 
 SECONDS = (
     *("time_s", "p10_s", "p90_s", "time_low_s", "time_high_s"),
@@ -68,6 +69,8 @@ class Result:
         p10_s, p90_s: times that one in ten repeats is not above, and not below.
         time_low_s, time_high_s: from p10_s less the model's stated error to p90_s and as much more.
         sent_bytes, peak_bytes: over ranks; attention only: no weights, no other layers.
+        useful_share: of the keys and values that ranks receive, the share of bytes that some query there sees; None
+            where nothing is received, or said.
         memory_bytes: of the smallest GPU; None where the cluster does not say. fits: whether the peak is within.
         link_bytes: carried by each class of link, all ranks together.
         flop_rate: FLOP/s of each GPU, visible pairs only; mfu: as a share of the data-sheet peak.
@@ -92,6 +95,7 @@ class Result:
     exposed_communication_s: float
     sent_bytes: Range
     peak_bytes: Range
+    useful_share: float | None
     memory_bytes: float | None
     fits: bool
     link_bytes: Mapping[str, int]
@@ -147,6 +151,7 @@ def result(algorithm: str, schedule: Schedule, runs: Repeats, site: Site, least:
         exposed_communication_s=exposed,
         sent_bytes=Range.of(timeline.sent_per_rank()),
         peak_bytes=Range.of(timeline.peak),
+        useful_share=useful_share(schedule),
         memory_bytes=memory,
         fits=memory is None or int(timeline.peak.max()) <= memory,
         link_bytes=timeline.link_bytes,

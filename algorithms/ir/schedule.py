@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from algorithms.ir.expr import Const, Coords, Expr, Ints, ScheduleError
+from algorithms.ir.mask import Mask
 from algorithms.ir.mesh import Axes, Mesh
 from algorithms.ir.problem import ITEMSIZE, Attention
 from algorithms.ir.tokens import Tokens
+
+_elements = lru_cache(prod)  # of few shapes, over and over
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,15 +35,12 @@ class TensorType:
     @property
     def row_elements(self) -> int:
         """Elements of one row."""
-        n = 1
-        for d in self.width:
-            n *= d
-        return n
+        return _elements(self.width)
 
     @property
     def row_nbytes(self) -> int:
         """Bytes of one row."""
-        return self.row_elements * ITEMSIZE[self.dtype]
+        return _elements(self.width) * ITEMSIZE[self.dtype]
 
     def nbytes(self, coords: Coords) -> Ints:
         """Bytes held, on the open grid of coordinates."""
@@ -102,6 +104,8 @@ class Op:
 def _shown(param: Any) -> str:
     if isinstance(param, Mapping):
         return "{" + ", ".join(f"{k}: {v}" for k, v in param.items()) + "}"
+    if isinstance(param, Mask):
+        return param.short
     return f"{param:g}" if isinstance(param, float) else str(param)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from algorithms import unknown
 from algorithms.ir.expr import Expr, ScheduleError
-from algorithms.ir.layout import LAYOUTS
+from algorithms.ir.layout import KINDS, LAYOUTS
+from algorithms.ir.mask import FULL
 from algorithms.ir.mesh import JOB_AXES, Mesh
 from algorithms.ir.problem import PHASES, Attention, Inapplicable
 from algorithms.ir.schedule import ALL_HEADS, Op, Partial, Schedule, TensorType, Value
@@ -49,7 +50,7 @@ class Rank:
         """Append one op and return the values it writes; they hold the heads of its first input unless they say."""
         first, self._values = self._values, self._values + len(outputs)
         heads = inputs[0].heads if inputs else ALL_HEADS
-        values = tuple(Value(first + k, *output[:2], *(output[2:] or (heads,))) for k, output in enumerate(outputs))
+        values = tuple([Value(first + k, *output[:2], *(output[2:] or (heads,))) for k, output in enumerate(outputs)])
         self.ops.append(Op(len(self.ops), kind, tuple(inputs), values, params, over, lane))
         return values
 
@@ -72,7 +73,7 @@ class Program:
     Attributes:
         axes: mesh axes it names, in the order of its coords.
         phase: prefill, train or decode: what it is written for.
-        layouts: layouts worth trying under a causal mask, best known first.
+        layouts: layouts worth trying where a mask must be balanced, best known first; documents is for packed ones.
         equal: axes that must have one size.
         nested: axes of which the first lies outside the next by what they are for; no other order is tried.
     """
@@ -90,6 +91,20 @@ class Program:
         package, _, module = self.body.__module__.rpartition(".")
         return module if package == "algorithms" else self.body.__name__
 
+    def tries(self, problem: Attention) -> tuple[str, ...]:
+        """The layouts worth trying for a problem, best known first: contiguous where there is nothing to balance.
+
+        A window is the same work for every query, and where shards are contiguous its keys are near.
+        """
+        if problem.ragged:
+            return ("documents",)
+        if problem.mask == FULL or problem.phase == "decode":
+            return ("contiguous",)
+        fitting = [kind for kind in self.layouts if kind != "documents" or problem.mask.documents]
+        if problem.mask.window and not problem.mask.documents:
+            fitting.sort(key=lambda kind: kind != "contiguous")
+        return tuple(fitting) or ("contiguous",)
+
     def __call__(self, problem: Attention, mesh: Mesh) -> Schedule:
         """Trace the algorithm.
 
@@ -105,10 +120,22 @@ class Program:
         me = Rank(mesh, self.axes, problem)
         token = _ACTIVE.set(me)
         try:
-            results = self.body(me, problem)
+            results = _sunk(self.body(me, problem), problem)
         finally:
             _ACTIVE.reset(token)
         return Schedule(self.name, mesh, problem, tuple(me.ops), _named(self.name, results))
+
+
+def _sunk(results: object, problem: Attention) -> object:
+    """Merge the sinks into the state that a program returns; a program that trains has done so itself."""
+    if not problem.sinks or problem.phase == "train" or not isinstance(results, Partial | Mapping):
+        return results
+    from algorithms.ops.sink import sink  # an op is written by what is traced here
+
+    named = results._asdict() if isinstance(results, Partial) else dict(results)
+    if not all(isinstance(named.get(name), Value) for name in Partial._fields):
+        return results
+    return named | sink(Partial(named["out"], named["lse"]))._asdict()
 
 
 def _named(name: str, results: object) -> dict[str, Value]:
@@ -163,8 +190,8 @@ def spmd(
     if phase not in PHASES:
         raise ScheduleError(unknown("phase", str(phase), PHASES))
     for kind in layouts:
-        if kind not in LAYOUTS:
-            raise ScheduleError(unknown("layout", str(kind), LAYOUTS))
+        if kind not in KINDS:
+            raise ScheduleError(unknown("layout", str(kind), KINDS))
     if not layouts:
-        raise ScheduleError(f"an algorithm names the layouts worth trying: some of {', '.join(LAYOUTS)}")
+        raise ScheduleError(f"an algorithm names the layouts worth trying: some of {', '.join(KINDS)}")
     return lambda body: Program(body, axes, phase, tuple(layouts), tuple(equal), tuple(nested))

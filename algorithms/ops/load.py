@@ -117,12 +117,13 @@ def heads_of(problem: Attention, mesh: Mesh, rank: int, heads: int) -> Ints:
 
 
 def shard(op: Op, arrays: dict[str, Any], problem: Attention, mesh: Mesh, rank: int) -> Any:
-    """Cut one rank's shard out of the whole array (N, B*heads, D)."""
-    name = op.params["name"]
-    heads = problem.heads if name in ("q", "do") else problem.kv_heads
-    first = problem.cached if name in ("q", "do") else 0
-    (value,), at = op.outputs, mesh.of_rank(rank)
-    rows = value.tokens.runs(at).positions() - first
+    """Cut one rank's shard out of the whole array (N, B*heads, D); of sinks, (heads,), one row for each sequence."""
+    name, (value,) = op.params["name"], op.outputs
+    if name == "sinks":
+        return arrays[name][query_heads(value, problem, mesh, rank)][None]
+    rows, heads = value.tokens.runs(mesh.of_rank(rank)).positions(), problem.kv_heads
+    if name in ("q", "do"):
+        rows, heads = problem.query_rows(rows), problem.heads
     return arrays[name][rows][:, held_heads(value, problem, mesh, rank, heads)]
 
 
@@ -130,3 +131,8 @@ def held_heads(value: Value, problem: Attention, mesh: Mesh, rank: int, heads: i
     """Folded head numbers that a rank holds of a value: its own part of its share of the job."""
     first = int(value.heads.at(mesh.of_rank(rank)))
     return heads_of(problem, mesh, rank, heads)[first : first + value.type.width[0]]
+
+
+def query_heads(value: Value, problem: Attention, mesh: Mesh, rank: int) -> Ints:
+    """Numbers of the model's query heads whose rows a rank has in a value of query rows."""
+    return held_heads(value, problem, mesh, rank, problem.heads) % problem.heads

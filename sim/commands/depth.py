@@ -38,10 +38,12 @@ def times(found: Result, least: Bound, form: str = "") -> dict[str, str]:
     """The times and what they amount to; form is the attention's where it has others."""
     low, high = format_seconds(found.time_low_s), format_seconds(found.time_high_s)
     within = report.within([found])
-    return {
+    useful = "" if found.useful_share is None else f"{found.useful_share:.1%} of the keys received, by some query there"
+    facts = {
         "time": f"{format_seconds(found.time_s)}, between {low} and {high} within {within}",
         "compute": f"{format_seconds(found.compute_s)} on the rank that has most",
         "exposed": f"{format_seconds(found.exposed_communication_s)} waiting for communication or for others",
+        "seen": useful,
         "speed": report.rate_text(found),
         "bound": report.bound_text(least, form),
         "distance": f"{found.time_s / found.bound_s:.2f} times the bound" if found.bound_s else "no bound",
@@ -50,6 +52,7 @@ def times(found: Result, least: Bound, form: str = "") -> dict[str, str]:
         + ("" if found.memory_bytes is None else f" of {format_bytes(found.memory_bytes)}")
         + ("" if found.fits else ": it does not fit, weights not counted"),
     }
+    return {name: text for name, text in facts.items() if text}
 
 
 MOST_BOUNDS = 8  # of the critical path, in the table
@@ -99,7 +102,7 @@ def path(timeline: Timeline) -> Table:
     """The critical path: seconds by what bound them, with the longest piece of each."""
     found = timeline.about.get("critical_path")
     if found is None:
-        return report.table((("critical path: not found, as only extents are kept", "left"),), ())
+        return report.table(((f"critical path: not found: {timeline.about['no_critical_path']}", "left"),), ())
     rows = []
     for total in found["totals"][:MOST_BOUNDS]:
         mine = [piece for piece in found["pieces"] if piece["bound"] == total["bound"]]

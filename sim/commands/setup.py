@@ -117,7 +117,7 @@ class Setup:
     @property
     def kinds_text(self) -> str:
         """The kinds of layers that the model has, with their masks."""
-        each = " and ".join(f"{number} with mask {problem.mask}" for number, problem in self.kinds)
+        each = " and ".join(f"{number} with mask {problem.mask.short}" for number, problem in self.kinds)
         return f"{self.model.name} has {each}"
 
     def assumptions(self, results: Iterable[Result]) -> list[str]:

@@ -23,6 +23,7 @@ from algorithms.ops.load import load, load_gradient, load_keys, load_queries
 from algorithms.ops.permute import permute
 from algorithms.ops.reduce_scatter import merge_visits, reduce_scatter
 from algorithms.ops.repeat_heads import repeat_heads
+from algorithms.ops.take_heads import take_heads
 from tests.algorithms.tracing import PROGRAMS, P, breaks, late, meshes, ring_of, small, tour, traced
 
 # -- the right programs --------------------------------------------------------------------------------------
@@ -192,6 +193,26 @@ def test_s8_queries_whose_gradients_have_not_met_every_key():
 def test_s8_a_backward_tile_needs_the_lse_of_the_whole_row():
     with breaks("S8", "lse of op .* has not met every key exactly once"):
         backward(lambda q, k, v, do, part, d, p: gradients(q, k, v, do, attend(q, k, v).lse, d, p - 1))
+
+
+@pytest.mark.parametrize("which", ["do", "lse", "delta"])
+def test_s6_what_is_said_of_queries_travels_with_them(which):
+    def body(q, k, v, do, part, d, p):
+        said = {"do": do, "lse": part.lse, "delta": d}
+        said[which] = permute(said[which], over="ring", shift=1)
+        return {"dq": attend_backward(q, k, v, said["do"], said["lse"], said["delta"]).dq}
+
+    with breaks("S6", "attend_backward joins rows of different tokens: %0 holds"):
+        backward(body)
+
+
+def test_s6_gradients_are_of_the_heads_that_the_queries_have():
+    def body(q, k, v, do, part, d, p):
+        half = take_heads(do, first=2, count=2)
+        return {"dq": delta(half, take_heads(part.out, first=0, count=2))}
+
+    with breaks("S6", "delta joins different heads: .* has 2 from 2 on, .* has 2 from 0 on"):
+        backward(body)
 
 
 # -- S9: buffers ---------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Bytes of decoding: what all ranks send together equals the formulas of papers.md section 1, for every way.
 
-Conventions as in test_transfers: one lse a row and head; queries, keys and values in bfloat16, states in float32.
+Conventions: as `volumes` has them.
 """
 
 from math import log2
@@ -12,7 +12,7 @@ from algorithms import ways
 from algorithms.ir import Inapplicable, Mesh
 from algorithms.ops.permute import destinations
 from algorithms.ways.transfers import sent_bytes, transfers
-from tests.algorithms.test_transfers import DV, EO, B, H, keys_and_values, problem, queries, sent, state
+from tests.algorithms.volumes import DV, EO, B, H, keys_and_values, problem, queries, sent, state
 
 
 def reduced(way, p, nbytes):

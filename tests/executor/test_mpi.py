@@ -31,15 +31,19 @@ def lost(me, problem):
 '''
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6, 8])
-def test_every_algorithm_is_exact_on_every_mesh_of_so_many_ranks(ranks):
-    done = command("check", "all", "--json", ranks=ranks)
+FEWER = ("--layout", "zigzag", "--mask", "causal")  # cases, where meshes are many
+
+
+@pytest.mark.parametrize("ranks, options", [(1, ()), (2, ()), (3, ()), (4, ()), (6, FEWER), (8, FEWER)])
+def test_every_algorithm_is_exact_on_every_mesh_of_so_many_ranks(ranks, options):
+    done = command("check", "all", "--json", *options, ranks=ranks, timeout=900)
 
     assert done.returncode == 0, done.stdout + done.stderr
     answer = json.loads(done.stdout)
     assert answer["cluster"]["ranks"] == ranks
     assert {row["algorithm"] for row in answer["results"]} >= {"ring", "attention2d", "tree", "ulysses", "usp"}
-    assert {row["layout"] for row in answer["results"]} == {"contiguous", "zigzag", "striped"}
+    layouts = {"zigzag"} if options else {"contiguous", "zigzag", "striped", "documents"}
+    assert {row["layout"] for row in answer["results"]} == layouts
     assert all(row["exact"] and row["error_of_bound"] < 0.5 for row in answer["results"])
 
 
@@ -93,7 +97,7 @@ turns = max(map(len, each.values()))  # so that every way of every collective ha
 chosen = [{kind: names[k % len(names)] for kind, names in each.items()} for k in range(turns)]
 for name in algorithms.names():
     for phase, program in algorithms.find(name).items():
-        sizes = (1, comm.size) if program.axes == ("node", "local") else (comm.size, 1)
+        sizes = (1, comm.size) if program.axes == ("node", "local") else (comm.size, 1, 1)
         mesh = Mesh(**dict(zip(program.axes, sizes)))
         problem = Attention(24, 12, 8, 7, 11, dtype="float64", state_dtype="float64", grad_dtype="float64",
                             mask="causal", layout="zigzag", phase=phase)

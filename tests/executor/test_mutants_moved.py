@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from algorithms import find as find_algorithm
 from algorithms.all_gather_kv import all_gather_kv
 from algorithms.ir import Attention, Mesh, spmd
 from algorithms.ops import module
@@ -83,10 +84,10 @@ def test_a_copy_that_is_no_number_shows_whichever_rank_has_it(rank):
 class Regrouped:
     """NumPy's kernel with query head h on KV head h mod Hkv, in place of h // (H / Hkv)."""
 
-    def attend(self, q, k, v, rows, cols, mask, scale):
+    def attend(self, q, k, v, rows, cols, mask, score):
         group = q.shape[1] // k.shape[1]
         order = np.arange(q.shape[1]).reshape(group, -1).T.ravel()  # heads that share a KV head, one after the other
-        out, lse = find("numpy").attend(q[:, order], k, v, rows, cols, mask, scale)
+        out, lse = find("numpy").attend(q[:, order], k, v, rows, cols, mask, score)
         back = np.argsort(order)
         return out[:, back], lse[:, back]
 
@@ -106,6 +107,56 @@ def test_a_gather_in_another_order_than_its_tokens_shows(layout, monkeypatch):
     schedule = all_gather_kv(posed(layout=layout, mask="causal"), Mesh(cp=4))
     assert judged(schedule).share <= 1
     monkeypatch.setattr(gather, "take", turned)
+    assert judged(schedule).share > LEAST
+
+
+def decoding(name, **axes):
+    return find_algorithm(name)["decode"](posed(phase="decode", query_len=2, heads=8, kv_heads=4), Mesh(**axes))
+
+
+@pytest.mark.parametrize(
+    "kind, schedule",
+    [
+        ("all_gather", decoding("gather_q", cp=4)),  # queries by head, and every rank's lse
+        ("all_gather", decoding("tree_two_level", node=2, local=4)),
+        ("reduce_scatter", decoding("helix", cp=4)),
+        ("reduce_scatter", decoding("pass_q", cp=4)),
+    ],
+    ids=["gather_q", "tree_two_level", "helix", "pass_q"],
+)
+def test_parts_of_the_heads_that_go_to_the_next_rank_show(kind, schedule, monkeypatch):
+    collective = module(kind)
+    take = collective.take
+
+    def turned(xp, blocks, member, rows, params):
+        p = len(rows)
+        return take(xp, {b: blocks[(b + 1) % p] for b in range(p)}, member, rows, params)
+
+    assert judged(schedule).share <= 1
+    monkeypatch.setattr(collective, "take", turned)
+    assert judged(schedule).share > LEAST
+
+
+def test_a_state_that_stays_where_its_queries_visited_shows(monkeypatch):
+    scatter = module("reduce_scatter")
+    give, schedule = scatter.give, decoding("pass_q", cp=4)
+
+    def stayed(xp, arrays, member, rows, params):
+        return {(2 * member - b) % len(rows): block for b, block in give(xp, arrays, member, rows, params).items()}
+
+    assert judged(schedule).share <= 1
+    monkeypatch.setattr(scatter, "give", stayed)
+    assert judged(schedule).share > LEAST
+
+
+@pytest.mark.parametrize("weight", ["none", "own"])
+def test_outputs_summed_without_their_share_of_the_row_show(weight, monkeypatch):
+    def wrong(xp, out, lse, lses):
+        return out * (1 if weight == "none" else xp.exp(lse)[..., None]), np.logaddexp.reduce(lses, axis=-1)
+
+    schedule = decoding("gather_q", cp=4)
+    assert judged(schedule).share <= 1
+    monkeypatch.setattr(module("share"), "meaning", wrong)
     assert judged(schedule).share > LEAST
 
 
@@ -173,8 +224,9 @@ def test_gradients_that_are_another_ranks_show(layout, fault, names):
 @pytest.mark.parametrize("dtype, state, least", [("float64", "float64", 1e-12), ("float32", "float32", 1e-4)])
 def test_the_smallest_wrong_scale_that_shows(dtype, state, least):
     class Scaled:
-        def attend(self, q, k, v, rows, cols, mask, scale):
-            return find("numpy").attend(q, k, v, rows, cols, mask, scale * (1 + least))
+        def attend(self, q, k, v, rows, cols, mask, score):
+            wrong = score._replace(scale=score.scale * (1 + least))
+            return find("numpy").attend(q, k, v, rows, cols, mask, wrong)
 
     problem = posed(dtype=dtype, state_dtype=state)
 
@@ -185,8 +237,8 @@ def test_the_smallest_wrong_scale_that_shows(dtype, state, least):
 def test_states_kept_in_half_precision_are_held_to_a_percent():
     # 16 eps (1 + max|s|) of float16 is a tenth of the greatest value: a twentieth of the scale would pass
     class Scaled:
-        def attend(self, q, k, v, rows, cols, mask, scale):
-            return find("numpy").attend(q, k, v, rows, cols, mask, scale * 1.01)
+        def attend(self, q, k, v, rows, cols, mask, score):
+            return find("numpy").attend(q, k, v, rows, cols, mask, score._replace(scale=score.scale * 1.01))
 
     problem = posed(dtype="float16", state_dtype="float16")
 
