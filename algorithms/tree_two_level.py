@@ -8,7 +8,7 @@ from algorithms.ops.load import load
 from algorithms.ops.reduce_scatter import reduce_scatter
 
 
-@spmd("node", "local", phase="decode")
+@spmd("node", "local", nested=("node", "local"), phase="decode")
 def tree_two_level(me: Rank, problem: Attention) -> Partial:
     """Attend the new queries to each rank's keys; merge by heads in the node, each part across nodes, and gather.
 

@@ -75,8 +75,9 @@ class Candidate:
 
         In decoding tp may also be the slower axis, as where frameworks carve the ranks that share keys out of tp's.
         """
-        decode = self.program.phase == "decode"
-        for mesh in job.orders(self.mesh, self.program.axes, tp_outside=decode):
+        program = self.program
+        decode = program.phase == "decode"
+        for mesh in job.orders(self.mesh, program.axes, nested=program.nested, tp_outside=decode):
             yield replace(self, mesh=mesh)
 
 

@@ -18,7 +18,7 @@ from algorithms.ways.transfers import way_of
 from sim.conditions import Conditions
 from sim.costs import Costs, Machine
 from sim.critical import critical_path
-from sim.engine import Record, Spans
+from sim.engine import KEPT, keeps_times
 from sim.estimate import Notice, warning
 from sim.fastest import Ahead, run_fastest
 from sim.faults import REROUTE_DELAY, Fault
@@ -30,7 +30,9 @@ from sim.outages import Outages
 from sim.pacing import PLAIN, Pacing
 from sim.program import Frozen, freeze
 from sim.rows import total
-from sim.state import Floats
+from sim.spans import Record, Spans
+from sim.state import Floats, Longs
+from sim.summary import groups
 from sim.traffic import class_bytes, sent_bytes
 
 FULL_RECORD = 8_000_000  # (op, rank) pairs kept in full: two arrays of 64 MB
@@ -75,7 +77,7 @@ def simulate(
         reroute_delay: seconds after which flows take another way around a link that went down.
         jitter: how compute times vary.
         pacing: how the rounds of collectives follow each other.
-        path: whether to find the critical path, for `about`; it needs every rank's times.
+        path: whether to find the critical path, for `about`, or else to say there why there is none.
         record: "full" keeps every rank's times, "extent" the earliest start and latest end; "auto" by size.
         notice: is told, before a run that will take long or much memory, what it will take.
     Returns:
@@ -99,18 +101,21 @@ def simulate(
     if jitter is not None:
         frozen = jittered(frozen, lowered, jitter)
     keep = len(lowered.program.kinds) * schedule.mesh.size <= FULL_RECORD
-    how: Record = "full" if record == "full" or (record == "auto" and keep) else "extent"
+    full = record == "full" or (record == "auto" and keep)
+    how: Record = "full" if full else "path" if path else "extent"
 
     def ahead(frozen: Frozen) -> None:
-        if notice is not None and (text := warning(frozen, how == "full")):
+        if notice is not None and (text := warning(frozen, full or (path and keeps_times(frozen)))):
             notice(text)
 
     frozen, spans = _run(frozen, conditions, how, progress, ahead)
     if faults or jitter is not None:
-        lowered.busy = _busy(lowered, frozen, spans, how)
-    timeline = _timeline(lowered, frozen, spans, site, chosen, how == "extent")
+        lowered.busy = _busy(lowered, frozen, spans)
+    timeline = _timeline(lowered, frozen, spans, site, chosen, not full)
     about = {**timeline.about, "pacing": pacing.describe(), **_what_if(conditions, jitter)}
-    if path and how == "full":
+    if path and not spans.has_times:
+        about["no_critical_path"] = f"run event by event, it keeps the times of no more than {KEPT:,} (op, rank)"
+    elif path:
         about["critical_path"] = critical_path(
             frozen, spans, lowered.bound_and_name, conditions.mean_capacity if conditions.faults else None
         ).record()
@@ -122,16 +127,17 @@ def _run(
 ) -> tuple[Frozen, Spans]:
     """Run a program under its conditions; return the program as it was at the start, too."""
     if not conditions.faults:
-        return frozen, run_fastest(frozen, how, progress, ahead).unfolded()
+        return frozen, run_fastest(frozen, how, progress, ahead)
     outages = Outages(frozen, conditions)
-    return outages.frozen, outages.run(how, progress, ahead).unfolded()
+    return outages.frozen, outages.run(how, progress, ahead)
 
 
-def _busy(lowered: Lowered, frozen: Frozen, spans: Spans, how: Record) -> Floats:
+def _busy(lowered: Lowered, frozen: Frozen, spans: Spans) -> Floats:
     """Seconds that each rank's compute stream works: as it ran, or as planned where only extents are kept."""
-    ops = [op for op in lowered.first if op >= 0 and lowered.program.streams[op] == COMPUTE_STREAM]
-    if how == "full":
-        return np.asarray((spans.end[ops] - spans.start[ops]).sum(0))
+    ops = np.array([op for op in lowered.first if op >= 0 and lowered.program.streams[op] == COMPUTE_STREAM], np.int64)
+    if spans.start.ndim == 2:
+        seconds = spans.seconds(ops, ops)
+        return seconds if spans.rank_class is None else seconds[spans.rank_class]
     planned = [np.broadcast_to(frozen.rows[frozen.bare.row[op]].at(), frozen.ranks) for op in ops]
     return np.asarray(np.sum(planned, axis=0))
 
@@ -166,8 +172,10 @@ def _fitting(
 def _timeline(
     lowered: Lowered, frozen: Frozen, spans: Spans, site: Site, ways: Mapping[str, str], extent: bool
 ) -> Timeline:
-    schedule = lowered.schedule
+    schedule, named = lowered.schedule, lines(lowered.schedule)
     first, last = np.array(lowered.first), np.array(lowered.last)
+    spent = _spent(named, first, last, spans) if extent and spans.start.ndim == 2 else {}
+    spans = spans.extents() if extent else spans.unfolded()
     columns = 1 if extent else schedule.mesh.size
     start, end = np.zeros((len(first), columns)), np.zeros((len(first), columns))
     ran = last >= 0  # a load is there before the clock starts
@@ -175,9 +183,10 @@ def _timeline(
     end[ran] = spans.end[last[ran]].reshape(-1, columns)
     return Timeline(
         clock="simulated",
-        ops=lines(schedule),
+        ops=named,
         start=start,
         end=end,
+        spent=spent,
         sent=sent_bytes(lowered.sent, schedule.mesh.size, extent),
         busy=np.array(np.broadcast_to(lowered.busy, schedule.mesh.size)),
         sent_in_all=np.array(np.broadcast_to(total(chain(*lowered.sent)), schedule.mesh.size), np.int64),
@@ -209,6 +218,14 @@ def ways_of(schedule: Schedule, ways: Mapping[str, str]) -> dict[str, str]:
         if op.kind in COLLECTIVES:
             used.setdefault(op.kind, set()).add(way_of(op, ways))
     return {kind: " and ".join(sorted(used[kind])) for kind in sorted(used)}
+
+
+def _spent(named: Sequence[Mapping[str, Any]], first: Longs, last: Longs, spans: Spans) -> dict[str, float]:
+    """Seconds of the ops of each stream and kind, on the rank where they are most."""
+    found = {}
+    for (stream, kind), places in groups(named).items():
+        found[f"{stream} {kind}"] = float(spans.seconds(first[places], last[places]).max())
+    return found
 
 
 def hot_links(network: Network, spans: Spans) -> tuple[dict[str, Any], ...]:

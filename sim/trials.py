@@ -16,7 +16,7 @@ from sim.result import Result
 
 Progress = Callable[[float, str], None]  # share done, what is being done
 Pair = tuple[Candidate, Result]
-MOST_ORDERS = 96  # of an algorithm's axes, beside the order in which it names them
+MOST_ORDERS = 48  # of an algorithm's axes, beside the order in which it names them
 SAME = 1e-9  # relative: times that are one, whatever order their sums were made in
 
 

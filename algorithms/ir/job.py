@@ -46,17 +46,23 @@ class Job:
             return [self.mesh(split) for split in splits if len({split[axis] for axis in equal}) <= 1]
         return [self.mesh(self.axes)] if set(self.axes) - set(JOB_AXES) == set(axes) else []
 
-    def orders(self, mesh: Mesh, axes: Sequence[str], *, tp_outside: bool = False) -> Iterator[Mesh]:
+    def orders(
+        self, mesh: Mesh, axes: Sequence[str], *, nested: Sequence[str] = (), tp_outside: bool = False
+    ) -> Iterator[Mesh]:
         """The same sizes with an algorithm's axes in every other order; none where the mesh was typed.
 
         Args:
             mesh: one of `meshes(axes)`. An axis of one rank stays where it is: its place changes nothing.
+            nested: axes that stay in this order, the first outside the next.
             tp_outside: also each order with tp slower than the algorithm's axes, not the fastest.
         """
         if self.axes is not None:
             return
         wide = [axis for axis in axes if mesh.axes[axis] > 1]
+        fixed = [axis for axis in nested if axis in wide]
         for order in permutations(wide):
+            if [axis for axis in order if axis in fixed] != fixed:
+                continue
             placed = iter(order)
             split = {a: mesh.axes[a] for a in (next(placed) if axis in wide else axis for axis in axes)}
             tried = [self.mesh(split)]

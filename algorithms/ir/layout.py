@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -62,6 +63,11 @@ class Layout:
         low = (i + 1) * n // (2 * p) - i * n // (2 * p)
         return np.asarray(low + (2 * p - i) * n // (2 * p) - (2 * p - 1 - i) * n // (2 * p))
 
+    @property
+    def counts(self) -> Ints:
+        """How many positions each shard holds, (p,)."""
+        return _counts(self)
+
     def runs(self, i: Ints) -> Runs:
         """The runs of shard i (any shape), along a new last dimension."""
         n, p = self.n, self.p
@@ -86,6 +92,11 @@ class Layout:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.n}/{self.p}"
+
+
+@lru_cache(maxsize=8)
+def _counts(layout: Layout) -> Ints:
+    return layout.count(np.arange(layout.p))
 
 
 def layout(kind: str, n: int, p: int, origin: int = 0, pieces: Iterable[Piece] = ()) -> Layout:

@@ -41,15 +41,20 @@ def record(found: Settings) -> list[dict[str, Any]]:
 
 
 def lines(candidates: Sequence[Candidate], framework: Framework | None = None) -> Iterator[tuple[str, str]]:
-    """What to set for each candidate, as pairs of a lead and a text."""
-    for one in candidates:
-        yield "  ", str(one)
+    """What to set for each candidate, the best first, as pairs of a lead and a text; last, which of them nobody has."""
+    nobodys = []
+    for number, one in enumerate(candidates):
         found = settings(one, framework)
-        for typed in found.known:
-            yield f"    {typed.framework}  ", typed.set + _also(typed)
-        if not found.known:
-            near = f"; {'; '.join(found.lacking)}" if found.lacking else ""
-            yield "    ", f"research only: no framework known here has it like this{near}"
+        if found.known:
+            yield "  ", str(one)
+        elif number == 0:
+            near = "".join(f"; {reason}" for reason in found.lacking)
+            yield "  ", f"{one}: research only, no framework known here has it like this{near}"
+        else:
+            nobodys.append(str(one))
+        yield from ((f"    {typed.framework}  ", typed.set + _also(typed)) for typed in found.known)
+    if nobodys:
+        yield "  ", f"research only, of those that tie: {'; '.join(nobodys)}"
 
 
 def _also(typed: Setting) -> str:

@@ -41,6 +41,15 @@ def test_three_axes_have_five_other_orders():
     assert len(list(job.orders(Mesh(a=4, b=1, c=2), "abc"))) == 1
 
 
+def test_nested_axes_keep_their_order():
+    job, axes = Job(1, 8, 1), ("outer", "inner", "head")
+    found = [list(mesh.axes) for mesh in job.orders(Mesh(outer=2, inner=2, head=2), axes, nested=("outer", "inner"))]
+
+    assert found == [["outer", "head", "inner"], ["head", "outer", "inner"]]
+    assert not list(job.orders(Mesh(outer=2, inner=4, head=1), axes, nested=("outer", "inner")))
+    assert len(list(job.orders(Mesh(outer=1, inner=4, head=2), axes, nested=("outer", "inner")))) == 1
+
+
 def test_tp_is_the_fastest_axis_or_where_asked_the_slower_one():
     inside, outside = [("cp", 4), ("tp", 2)], [("tp", 2), ("cp", 4)]
     job = Job(2, 4, 1)

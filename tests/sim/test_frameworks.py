@@ -116,6 +116,15 @@ def test_an_unknown_framework_is_named_with_the_nearest():
         ("deepspeed", "ulysses", {"ulysses": 8}, "contiguous", "sequence_parallel_size=8"),
         ("internevo", "usp", {"ring": 8, "ulysses": 4}, "zigzag", "head_size=4, context_size=8, window_size=1"),
         ("internevo", "usp", {"ulysses": 4, "ring": 8}, "zigzag", "head_first=False"),
+        (
+            "internevo",
+            "loongtrain",
+            {"outer": 2, "inner": 4, "head": 8},
+            "zigzag",
+            "head_size=8, context_size=8, window_size=4, device_placement_strategy=dict(head_first=True",
+        ),
+        ("loongtrain", "loongtrain", {"head": 8, "outer": 2, "inner": 4}, "zigzag", "head_first=False"),
+        ("ring_flash_attn", "all_gather_kv_heads", {"cp": 8}, "contiguous", "heads_k_stride=1, causal=True"),
     ],
 )
 def test_what_to_type_for_training(framework, algorithm, mesh, layout, says):
@@ -123,7 +132,7 @@ def test_what_to_type_for_training(framework, algorithm, mesh, layout, says):
 
     assert isinstance(found, Setting)
     assert says in found.set
-    assert found.framework == framework
+    assert found.framework == find(framework).name
 
 
 @pytest.mark.parametrize(
@@ -255,8 +264,18 @@ def test_a_framework_that_places_axes_otherwise_is_offered_in_its_own_order(caps
 def test_what_no_framework_has_is_research_only(capsys):
     one = ["--algorithms", "attention2d", "--mesh", "row=4,col=4"]
 
-    assert "research only: no framework known here has it like this" in shown(capsys, *one)
+    text = shown(capsys, *one)
+    assert "attention2d on row=4,col=4, striped: research only, no framework known here has it like this; " in text
+    assert "like this; tensorrt_llm: it places the axes as --mesh col=4,row=4" in text
     assert answer(capsys, *one)["results"][0]["settings"] == []
+
+
+def test_ties_that_no_framework_has_stand_in_a_line_behind_those_that_one_has(capsys):
+    text = shown(capsys, "--algorithms", "usp,startrail,burst", "--compute-error", "0.9")
+
+    assert "ulysses=8, zigzag transformer_engine set_context" in text
+    assert "research only, of those that tie: startrail on " in text
+    assert text.count("research only") == 1
 
 
 def test_the_winner_is_shown_with_what_to_type(capsys):
