@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from algorithms.ir import Attention, Mesh
@@ -58,7 +59,8 @@ def lacks(rule: Rule, problem: Attention, mesh: Mesh) -> Iterator[str]:
 
 def wants(problem: Attention) -> list[str]:
     """What a problem asks of a framework: the parts of its mask, and what changes its scores."""
-    parts = [part.partition(":")[0] for part in str(problem.mask).split(",")]
+    mask = replace(problem.mask, documents=()) if problem.ragged else problem.mask  # a batch, as serving has it
+    parts = [part.partition(":")[0] for part in str(mask).split(",")]
     return [*parts, *(name for name in SCORES if getattr(problem, name, False))]
 
 
