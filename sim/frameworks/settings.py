@@ -31,14 +31,14 @@ def setting(framework: Framework, algorithm: str, problem: Attention, mesh: Mesh
     rules = [rule for rule in framework.rules if rule.algorithm == algorithm]
     if not rules:
         return f"{framework.name} does not have it"
-    reasons = []
+    reasons: list[list[str]] = []
     for rule in rules:
-        reason = next(lacks(rule, problem, mesh), None)
-        if reason is None:
+        reasons.append(list(lacks(rule, problem, mesh)))
+        if not reasons[-1]:
             typed = _Fill().vformat(rule.set, (), sizes(problem, mesh))
             return Setting(framework.name, rule.version, typed, rule.note, rule.recalled, rule.source)
-        reasons.append(reason)
-    return f"{framework.name}: {'; or '.join(dict.fromkeys(reasons))}"
+    nearest = [why[0] for why in reasons if len(why) == min(map(len, reasons))]
+    return f"{framework.name}: {'; or '.join(dict.fromkeys(nearest))}"
 
 
 def lacks(rule: Rule, problem: Attention, mesh: Mesh) -> Iterator[str]:
