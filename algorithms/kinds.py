@@ -38,12 +38,14 @@ class Kind:
         """The problem as these layers have it.
 
         Raises:
-            ValueError: the window is narrower than the sequence, and the mask is not causal.
+            ValueError: the window is narrower than the sequence, and the mask is not causal; or the cap is another.
         """
         changes: dict[str, Any] = {}
         if 0 < self.window < problem.key_len:
             changes["mask"] = _windowed(problem.mask, self.window, whose)
         if self.softcap:
+            if problem.softcap not in (0.0, self.softcap):
+                raise ValueError(f"{whose} caps its scores at {self.softcap:g}: softcap {problem.softcap:g} is another")
             changes["softcap"] = self.softcap
         if self.sinks:
             changes["sinks"] = True

@@ -105,7 +105,7 @@ RANKING = (
 )
 DISPENSABLE = ("MFU", "sent", "exposed", "bound", "peak", "layout")  # columns, the first to go first
 BETWEEN = 2  # blanks between two columns
-LONG_NAME = 13 + BETWEEN  # characters of an algorithm that are not folded
+LONG_NAME = 22 + BETWEEN  # characters of an algorithm that are not folded
 
 
 def ranking(results: Sequence[Result], tried: Mapping[str, int], width: int = PLAIN_WIDTH) -> Table:

@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
     def added_to(self, numbers: Floats) -> Floats:
         """Return numbers + these, rank by rank; an array may be changed for it."""
-        if self.is_shared or numbers.ndim == 0:
+        if numbers.ndim == 0:
             return np.asarray(numbers + self.at())
         if self.code is None:
             numbers += self.values

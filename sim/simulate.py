@@ -138,8 +138,10 @@ def _busy(lowered: Lowered, frozen: Frozen, spans: Spans) -> Floats:
     if spans.start.ndim == 2:
         seconds = spans.seconds(ops, ops)
         return seconds if spans.rank_class is None else seconds[spans.rank_class]
-    planned = [np.broadcast_to(frozen.rows[frozen.bare.row[op]].at(), frozen.ranks) for op in ops]
-    return np.asarray(np.sum(planned, axis=0))
+    busy = np.zeros(frozen.ranks)
+    for row in frozen.bare.row[ops].tolist():
+        busy = frozen.rows[row].added_to(busy)
+    return busy
 
 
 def _what_if(conditions: Conditions, jitter: Jitter | None) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from algorithms.ir import Attention, Mesh
+from algorithms.ir.mask import FULL
 from algorithms.ir.mesh import JOB_AXES
 from sim.frameworks.rules import Framework, Rule
 
@@ -30,14 +31,14 @@ def setting(framework: Framework, algorithm: str, problem: Attention, mesh: Mesh
     rules = [rule for rule in framework.rules if rule.algorithm == algorithm]
     if not rules:
         return f"{framework.name} does not have it"
-    reasons = []
+    reasons: list[list[str]] = []
     for rule in rules:
-        reason = next(lacks(rule, problem, mesh), None)
-        if reason is None:
+        reasons.append(list(lacks(rule, problem, mesh)))
+        if not reasons[-1]:
             typed = _Fill().vformat(rule.set, (), sizes(problem, mesh))
             return Setting(framework.name, rule.version, typed, rule.note, rule.recalled, rule.source)
-        reasons.append(reason)
-    return f"{framework.name}: {'; or '.join(dict.fromkeys(reasons))}"
+    nearest = [why[0] for why in reasons if len(why) == min(map(len, reasons))]
+    return f"{framework.name}: {'; or '.join(dict.fromkeys(nearest))}"
 
 
 def lacks(rule: Rule, problem: Attention, mesh: Mesh) -> Iterator[str]:
@@ -58,15 +59,16 @@ def lacks(rule: Rule, problem: Attention, mesh: Mesh) -> Iterator[str]:
 
 
 def wants(problem: Attention) -> list[str]:
-    """What a problem asks of a framework: the parts of its mask, and what changes its scores."""
-    mask = replace(problem.mask, documents=()) if problem.ragged else problem.mask  # a batch, as serving has it
-    parts = [part.partition(":")[0] for part in str(mask).split(",")]
-    return [*parts, *(name for name in SCORES if getattr(problem, name, False))]
+    """What a problem asks of a framework: the parts of its mask, and what changes its scores; a ragged batch is a batch."""
+    mask = problem.mask
+    parts = {"full": not mask.causal, "window": mask.window, "documents": mask.documents and not problem.ragged}
+    named = [name for name, there in parts.items() if there] or ["causal"]
+    return [*named, *(name for name in SCORES if getattr(problem, name))]
 
 
 def balanced(problem: Attention) -> bool:
     """Whether the layout decides how evenly the work is shared out."""
-    return str(problem.mask) != "full" and problem.phase != "decode"
+    return problem.mask != FULL and problem.phase != "decode"
 
 
 def mesh_text(order: Sequence[str], mesh: Mesh) -> str:
@@ -76,10 +78,14 @@ def mesh_text(order: Sequence[str], mesh: Mesh) -> str:
 
 
 def sizes(problem: Attention, mesh: Mesh) -> dict[str, Any]:
-    """The names that limits and settings may use: the problem's fields, the mesh's axes, tp, dp and cp."""
+    """The names that limits and settings may use.
+
+    The problem's fields, the mesh's axes, tp, dp and cp, whether the mask is causal, and what divides every document.
+    """
     tp, dp = mesh.axes.get("tp", 1), mesh.axes.get("dp", 1)
-    job = {"tp": tp, "dp": dp, "cp": mesh.size // (tp * dp), "causal": balanced(problem)}
-    return {**problem.describe(), **job, **mesh.axes}
+    job = {"tp": tp, "dp": dp, "cp": mesh.size // (tp * dp)}
+    mask = {"causal": problem.mask.causal, "documents_by": math.gcd(*problem.mask.documents)}
+    return {**problem.describe(), **job, **mask, **mesh.axes}
 
 
 def value(expression: str, known: Mapping[str, Any]) -> Any:

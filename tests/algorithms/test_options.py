@@ -10,7 +10,14 @@ import algorithms
 from algorithms.ir import ScheduleError
 from algorithms.ir.mask import CAUSAL, Mask
 from algorithms.masks import mask_from
-from algorithms.options import algorithms_from, job_from, parse_count, problem_from, problem_options
+from algorithms.options import (
+    algorithms_from,
+    job_from,
+    parse_count,
+    problem_from,
+    problem_options,
+    problems_from,
+)
 
 WIDTHS = ["--heads", "8", "--head-dim", "64", "--seq", "1K"]
 
@@ -118,7 +125,7 @@ def test_short_names_of_types_are_accepted():
     assert (problem.dtype, problem.kv_dtype, problem.state_dtype) == ("bfloat16", "float8_e4m3", "float32")
 
 
-def test_a_window_longer_than_the_sequence_cuts_nothing(tmp_path):
+def test_a_models_window_is_the_mask_where_it_cuts_something(tmp_path):
     path = tmp_path / "config.json"
     path.write_text('{"num_attention_heads": 8, "num_hidden_layers": 1, "hidden_size": 512, "sliding_window": 1024}')
 
@@ -127,6 +134,16 @@ def test_a_window_longer_than_the_sequence_cuts_nothing(tmp_path):
     assert problem_from(asked("--model", str(path), "--seq", "1025", "--mask", "window:9")).mask == Mask(True, 9)
     packed = problem_from(asked("--model", str(path), "--lengths", "2000,50")).mask
     assert packed == Mask(True, 1024, (2000, 50))
+
+
+def test_layers_that_see_most_stand_first_and_windows_that_cut_nothing_make_no_kind():
+    def kinds(seq):
+        return [
+            (n, str(one.mask), one.sinks) for n, one in problems_from(asked("--model", "gpt-oss-20b", "--seq", seq))
+        ]
+
+    assert kinds("64K") == [(12, "causal", True), (12, "window:128", True)]
+    assert kinds("128") == [(24, "causal", True)]
 
 
 @pytest.mark.parametrize(

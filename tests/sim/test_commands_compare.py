@@ -343,3 +343,41 @@ def test_fewer_ranks_than_gpus_use_the_first_ones(capsys):
 
     assert (found["cluster"]["gpus"], found["cluster"]["used"]) == (8, 4)
     assert found["results"][0]["mesh"] == {"ring": 4}
+
+
+GPT_OSS = ["--cluster", "dgx_h100", "--model", "gpt-oss-20b", "--seq", "64K"]
+
+
+def test_a_model_of_two_kinds_of_layers_adds_them_up(capsys):
+    one = ["--algorithms", "ring", "--layout", "contiguous"]
+    model = answer(capsys, "compare", *GPT_OSS, *one, "--per", "model")
+    layer = answer(capsys, "compare", *GPT_OSS, *one)
+    widths = ["--heads", "64", "--kv-heads", "8", "--head-dim", "64", "--sinks", "--mask", "window:128"]
+    slide = answer(capsys, "compare", "--cluster", "dgx_h100", *widths, "--seq", "64K", *one)
+
+    total, full, window = (found["results"][0] for found in (model, layer, slide))
+    assert total["time_s"] == pytest.approx(12 * full["time_s"] + 12 * window["time_s"])
+    assert [(kind["layers"], kind["mask"]) for kind in total["kinds"]] == [(12, "causal"), (12, "window:128")]
+    assert [kind["time_s"] for kind in total["kinds"]] == pytest.approx([12 * full["time_s"], 12 * window["time_s"]])
+    assert model["bound"]["seconds"] == pytest.approx(12 * layer["bound"]["seconds"] + 12 * slide["bound"]["seconds"])
+    assert model["problem"]["kinds"] == [{"layers": 12, "mask": "causal"}, {"layers": 12, "mask": "window:128"}]
+    assert window["time_s"] < full["time_s"]
+
+
+def test_what_the_times_are_of_is_said_where_layers_differ(capsys):
+    kinds = "gpt-oss-20b has 12 with mask causal and 12 with mask window:128"
+
+    layer, model = (
+        shown(capsys, "compare", *GPT_OSS, "--algorithms", "ring", *per) for per in ([], ["--per", "model"])
+    )
+
+    assert "of one layer, attention only; the layer has mask causal" in layer
+    assert f"{kinds}: --per model adds them up" in layer
+    assert "of all layers of the model, attention only" in model
+    assert f"{kinds}\n" in model
+
+
+def test_simulate_runs_one_layer_and_says_so_of_a_model_of_several_kinds(capsys):
+    assert run(["simulate", "ring", *GPT_OSS, "--per", "model"]) == 2
+
+    assert "simulate runs one layer, and gpt-oss-20b has 12 with mask causal and 12" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pytest
 import algorithms
 from algorithms.ir import Attention, Mesh
 from algorithms.ir.job import Job
-from algorithms.ir.layout import LAYOUTS
+from algorithms.ir.layout import KINDS
 from algorithms.ir.problem import PHASES
 from sim.commands import run
 from sim.compare import compare
@@ -25,6 +25,7 @@ IDS = [f"{one.name}-{rule.algorithm}-{number}" for number, (one, rule) in enumer
 MASKS = ("full", "causal", "window", "documents")
 TRAIN = Attention(64, 64, 128, 1 << 16, 1 << 16, mask="causal", phase="train", layout="zigzag")
 PREFILL = replace(TRAIN, phase="prefill")
+PACKED = replace(TRAIN, mask="documents:32768*2", layout="documents")
 DECODE = Attention(64, 8, 128, 1, 1 << 20, mask="causal", phase="decode")
 LATENT = Attention(128, 1, 576, 1, 1 << 20, head_dim_v=512, shared_kv=True, mask="causal", phase="decode")
 
@@ -41,7 +42,7 @@ def test_a_rule_names_what_exists_and_who_says_so(framework, rule):
     assert set(rule.masks) <= set(MASKS)
     assert set(rule.scores) <= set(SCORES)
     assert set(rule.lacks) <= {*MASKS, *SCORES} - {*rule.masks, *rule.scores}
-    assert set(rule.layouts) <= set(LAYOUTS)
+    assert set(rule.layouts) <= set(KINDS)
     assert set(rule.order) <= {"tp", "dp", *(axis for program in phases.values() for axis in program.axes)}
     assert rule.version
     assert rule.source
@@ -133,6 +134,42 @@ def test_what_to_type_for_training(framework, algorithm, mesh, layout, says):
     assert isinstance(found, Setting)
     assert says in found.set
     assert found.framework == find(framework).name
+
+
+@pytest.mark.parametrize("framework, typed_there", [("te", "thd"), ("megatron", "p2p"), ("ring_flash_attn", "varlen")])
+def test_packed_documents_are_dealt_each_by_itself(framework, typed_there):
+    found = typed(framework, "ring", PACKED, ring=8)
+
+    assert isinstance(found, Setting)
+    assert typed_there in found.set
+    odd = replace(PACKED, mask="documents:32767+32769")
+    assert "must divide every document" in typed(framework, "ring", odd, ring=8)
+    assert "deals tokens documents, not zigzag" in typed(framework, "ring", replace(PACKED, layout="zigzag"), ring=8)
+
+
+SINKS = replace(TRAIN, kv_heads=8, sinks=True)
+
+
+@pytest.mark.parametrize(
+    "framework, algorithm, problem, mesh, reason",
+    [
+        ("te", "ring", replace(TRAIN, sinks=True), {"ring": 8}, "p2p takes no learnable sinks: a2a does (issue 2541)"),
+        ("te", "ring", replace(TRAIN, mask="window:4096"), {"ring": 8}, "p2p takes no sliding window"),
+        ("te", "usp", replace(TRAIN, mask="documents:32768*2"), {"ring": 2, "ulysses": 2}, "no packed documents (thd)"),
+        ("te", "ulysses", replace(TRAIN, softcap=50.0), {"ulysses": 8}, "it is not known to take softcap"),
+        ("megatron", "all_gather_kv", replace(TRAIN, sinks=True), {"cp": 8}, "all_gather takes no learnable sinks"),
+        ("ring_flash_attn", "ring", replace(TRAIN, mask="window:64"), {"ring": 8}, "window_size is not supported"),
+        ("ring_flash_attn", "all_gather_kv", replace(TRAIN, alibi=True, layout="contiguous"), {"cp": 8}, "no ALiBi"),
+    ],
+)
+def test_masks_and_scores_that_are_not_taken_have_the_reason_that_is_known(framework, algorithm, problem, mesh, reason):
+    assert reason in typed(framework, algorithm, problem, **mesh)
+
+
+@pytest.mark.parametrize("problem", [SINKS, replace(SINKS, mask="window:128")])
+def test_layers_with_sinks_and_windows_train_by_an_all_to_all(problem):
+    for framework in ("te", "megatron"):
+        assert "a2a" in typed(framework, "ulysses", replace(problem, layout="contiguous"), ulysses=8).set
 
 
 @pytest.mark.parametrize(
