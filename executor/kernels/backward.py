@@ -17,7 +17,7 @@ from algorithms.ir.score import Score
 from executor.kernels import Array, Positions
 from executor.kernels.forward import KeyTile, interval_of, key_tiles, scaled_queries, spans
 from executor.kernels.shapes import Scratch, Sizes, fold, measure, unfold
-from executor.kernels.sight import Sight, sight_of, slope_of_cap, to_logits
+from executor.kernels.sight import Sight, of_head, sights, slope_of_cap, to_logits
 from executor.kernels.tiles import Rows
 
 
@@ -53,14 +53,15 @@ def tiled_backward(
     sizes = measure(q, k, v, rows, cols)
     interval = interval_of(mask, rows)
     row_spans, key_spans = spans(interval, cols, mask, sizes.group)
+    sight = sights(interval, rows, row_spans, sizes)
     k, v = k.astype(sizes.dtype, copy=False), v.astype(sizes.dtype, copy=False)
     dq, dk, dv = (np.zeros(x.shape, sizes.dtype) for x in (q, k, v))
     scratch = Scratch(sizes.dtype)
     for head in range(sizes.kv_heads):
-        for span in row_spans:
+        for span, seen in zip(row_spans, sight, strict=True):
             queries = scaled_queries(q, span, head, score.scale, sizes)
-            sight = sight_of(interval, rows, span, head, score, sizes)
-            block = row_block(queries, do, lse, delta, sight, span, head, sizes)
+            own = of_head(seen, head, score, sizes)
+            block = row_block(queries, do, lse, delta, own, span, head, sizes)
             tiles = key_tiles(k[:, head], v[:, head], cols, span, key_spans)
             row_dq = backward_rows(block, tiles, score.softcap, dk[:, head], dv[:, head], gradient, scratch)
             row_dq *= sizes.dtype.type(score.scale)

@@ -12,7 +12,7 @@ from algorithms.ir.mask import FULL, Interval, Mask
 from algorithms.ir.score import Score
 from executor.kernels import Array, Positions
 from executor.kernels.shapes import Scratch, Sizes, fold, measure, unfold
-from executor.kernels.sight import Sight, sight_of, to_logits
+from executor.kernels.sight import Sight, of_head, sights, to_logits
 from executor.kernels.tiles import Rows, Span, cut, cut_rows, visible
 
 # BLAS repacks the keys for each tile of rows, so rows are many: past 512 the gain is flat.
@@ -63,17 +63,18 @@ def tiled_attend(
     sizes = measure(q, k, v, rows, cols)
     interval = interval_of(mask, rows)
     row_spans, key_spans = spans(interval, cols, mask, sizes.group)
+    sight = sights(interval, rows, row_spans, sizes)
     k, v = k.astype(sizes.dtype, copy=False), v.astype(sizes.dtype, copy=False)
     out = np.empty((sizes.queries, sizes.heads, sizes.head_dim_v), sizes.dtype)
     lse = np.empty((sizes.queries, sizes.heads), sizes.dtype)
     scratch = Scratch(sizes.dtype)
     for head in range(sizes.kv_heads):
-        for span in row_spans:
+        for span, seen in zip(row_spans, sight, strict=True):
             queries = scaled_queries(q, span, head, score.scale, sizes)
-            sight = sight_of(interval, rows, span, head, score, sizes)
+            own = of_head(seen, head, score, sizes)
             tiles = key_tiles(k[:, head], v[:, head], cols, span, key_spans)
             row_out = np.zeros((len(queries), sizes.head_dim_v), sizes.dtype)
-            row_lse = attend_rows(queries, sight, tiles, score, row_out, softmax, scratch)
+            row_lse = attend_rows(queries, own, tiles, score, row_out, softmax, scratch)
             unfold(out, row_out, span.slice, head, sizes)
             unfold(lse, row_lse, span.slice, head, sizes)
     return out, lse

@@ -147,7 +147,7 @@ def exp_and_sum(row: Array, shift: Any) -> Any:
 def hide(row: Array, first: int, last: int, cols: Positions) -> None:
     """Set the scores of keys before position `first` and after `last` to -inf."""
     for j in range(row.size):
-        if cols[j] > last or cols[j] < first:
+        if (cols[j] > last) | (cols[j] < first):
             row[j] = -np.inf
 
 

@@ -22,14 +22,21 @@ class Sight(NamedTuple):
     slopes: Array | None
 
 
-def sight_of(interval: Interval, rows: Positions, span: Rows, head: int, score: Score, sizes: Sizes) -> Sight:
-    """Fold what a span of queries sees, for the query heads of one kv head."""
-    first, last, at = (np.repeat(x[span.slice], sizes.group) for x in (*interval, rows))
-    slopes = score.slopes
-    if slopes is not None:
-        own = slopes[head * sizes.group : (head + 1) * sizes.group].astype(sizes.dtype)
-        slopes = np.tile(own, len(at) // sizes.group)
-    return Sight(first, last, at, slopes)
+def sights(interval: Interval, rows: Positions, spans: list[Rows], sizes: Sizes) -> list[Sight]:
+    """Fold what each span of queries sees, which is the same for all kv heads but for the slopes."""
+    found = []
+    for span in spans:
+        first, last, at = (np.repeat(x[span.slice], sizes.group) for x in (*interval, rows))
+        found.append(Sight(first, last, at, None))
+    return found
+
+
+def of_head(sight: Sight, head: int, score: Score, sizes: Sizes) -> Sight:
+    """The sight of the query heads of one kv head."""
+    if score.slopes is None:
+        return sight
+    own = score.slopes[head * sizes.group : (head + 1) * sizes.group].astype(sizes.dtype)
+    return sight._replace(slopes=np.tile(own, len(sight.at) // sizes.group))
 
 
 def to_logits(scores: Array, sight: Sight, cols: Positions, softcap: float) -> None:

@@ -10,7 +10,7 @@ from executor.kernels import backward, find, forward
 from tests.executor.attention_cases import case, ratios, set_tiles
 
 TILES, INTERVAL, SCALED = forward.key_tiles, forward.interval_of, forward.scaled_queries
-LOGITS, SIGHT, SLOPE = forward.to_logits, forward.sight_of, backward.slope_of_cap
+LOGITS, SIGHT = forward.to_logits, forward.of_head
 
 
 def lost_tile(*args):
@@ -62,8 +62,8 @@ def boundary_off_by_one(mask, rows):
     return INTERVAL(Mask(mask.causal, mask.window, (a + 1, b - 1, *rest)), rows)
 
 
-def slopes_of_the_heads_before(interval, rows, span, head, score, sizes):
-    return SIGHT(interval, rows, span, head, score._replace(slopes=np.roll(score.slopes, 1)), sizes)
+def slopes_of_the_heads_before(sight, head, score, sizes):
+    return SIGHT(sight, head, score._replace(slopes=np.roll(score.slopes, 1)), sizes)
 
 
 def no_bias(scores, sight, cols, softcap):
@@ -116,7 +116,7 @@ OF_A_MASK = {  # mutant -> the masks whose edge it moves
     "unmasked edge": ("key_tiles", unmasked_diagonal, WINDOW | PACKED),
 }
 OF_A_SCORE = {
-    "slope of another head": ("sight_of", slopes_of_the_heads_before),
+    "slope of another head": ("of_head", slopes_of_the_heads_before),
     "no bias": ("to_logits", no_bias),
     "distance off by one": ("to_logits", distance_off_by_one),
     "no cap": ("to_logits", no_cap),
