@@ -80,6 +80,9 @@ def bind(op: Op, where: Where, kernel: Kernel, xp: ModuleType | Any = np) -> Mea
         return _attend(op, where, kernel, xp)
     if op.kind == "attend_backward":
         return _attend_backward(op, where, kernel, xp)
+    if getattr(module(op.kind), "ROWS", False):
+        rows = tuple(len(where(v.tokens)) for v in op.outputs)
+        return functools.partial(module(op.kind).meaning, xp, rows=rows, **op.params)
     return functools.partial(module(op.kind).meaning, xp, **op.params)
 
 

@@ -172,6 +172,8 @@ def _timeline(
     ran = last >= 0  # a load is there before the clock starts
     start[ran] = spans.start[first[ran]].reshape(-1, columns)
     end[ran] = spans.end[last[ran]].reshape(-1, columns)
+    for view, shown in lowered.shown.items():
+        start[view] = end[view] = spans.end[list(shown)].max(0, initial=0.0)
     used = sorted({op.kind for op in schedule.ops if op.kind in ways})
     return Timeline(
         clock="simulated",

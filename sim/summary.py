@@ -10,7 +10,7 @@ import numpy as np
 from algorithms.ir.order import Live, live_at_peak
 from algorithms.ir.schedule import Op, Schedule
 from algorithms.ir.timeline import Timeline, line
-from algorithms.ops import work
+from algorithms.ops import is_free, work
 
 
 class Kind(NamedTuple):
@@ -34,10 +34,10 @@ class Kind(NamedTuple):
 
 
 def by_kind(schedule: Schedule, timeline: Timeline) -> list[Kind]:
-    """Sum the ops up by stream and kind, in the order in which they first appear; loads are left out."""
+    """Sum the ops up by stream and kind, in the order in which they first appear; what takes no time is left out."""
     groups: dict[tuple[str, str], list[int]] = {}
     for place, op in enumerate(schedule.ops):
-        if op.kind != "load":
+        if not is_free(op):
             groups.setdefault((line(op)["stream"], op.kind), []).append(place)
     return [_sum(stream, kind, places, schedule, timeline) for (stream, kind), places in groups.items()]
 

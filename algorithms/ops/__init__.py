@@ -4,6 +4,10 @@ A compute op's module has
     <kind>(...)                        writes it into the schedule being traced;
     meaning(xp, *arrays, **params)     what it does with one rank's arrays (array-API namespace xp);
     work(op, coords)                   FLOP and bytes, where they are more than reading inputs and writing outputs;
+    FREE = True                        where it takes no time at all, not even a launch;
+    VIEW = True                        where it shows parts of its inputs where these lie: it takes no memory, and no
+                                       place in a stream, either;
+    ROWS = True                        where `meaning` is given rows=, the rank's row counts of the outputs;
     met(op, inputs, laws)              which other side's tokens its outputs have met (law S8); default: inputs[0].
 A collective's module has, besides its own <kind>(...),
     give(xp, arrays, member, rows, params)   the named blocks a member holds at the start;
@@ -46,6 +50,16 @@ class Work(NamedTuple):
 def module(kind: str) -> Any:
     """Return the module of an op's kind."""
     return import_module(f"algorithms.ops.{kind}")
+
+
+def is_free(op: Op) -> bool:
+    """Whether an op takes no time at all: what it writes was there already."""
+    return bool(getattr(module(op.kind), "FREE", False))
+
+
+def is_view(op: Op) -> bool:
+    """Whether an op shows parts of its inputs where these lie."""
+    return bool(getattr(module(op.kind), "VIEW", False))
 
 
 def work(op: Op, coords: Coords) -> Work:

@@ -14,6 +14,8 @@ from algorithms.ir.tokens import Block, Tokens
 from algorithms.ir.trace import Rank
 from algorithms.ops import Work
 
+FREE = True
+
 
 def load(me: Rank, problem: Attention, rows: Tokens, cols: Tokens) -> tuple[Value, Value, Value]:
     """Load this rank's queries at `rows`, keys and values at `cols`.
