@@ -6,7 +6,17 @@ import algorithms
 
 
 def test_the_folder_is_the_list():
-    assert algorithms.names() == ["all_gather_kv", "attention2d", "ring", "tree", "tree_packed", "ulysses", "usp"]
+    assert algorithms.names() == [
+        "all_gather_kv",
+        "attention2d",
+        "distflash",
+        "ring",
+        "tasp",
+        "tree",
+        "tree_packed",
+        "ulysses",
+        "usp",
+    ]
 
 
 def test_a_ring_serves_two_phases():

@@ -183,9 +183,11 @@ def many(program):
     return program(problem, Mesh(**dict(zip(program.axes, sizes, strict=True))))
 
 
-@pytest.mark.parametrize(
-    "name, phase, program", [x for x in PROGRAMS if x[0] != "ring"], ids=[n for n, _, _ in PROGRAMS if n != "ring"]
-)
+IN_STEPS = ("ring", "distflash", "tasp")  # as many as there are ranks
+AT_ONCE = [x for x in PROGRAMS if x[0] not in IN_STEPS]
+
+
+@pytest.mark.parametrize("name, phase, program", AT_ONCE, ids=[name for name, _, _ in AT_ONCE])
 def test_no_op_holds_an_array_over_the_ranks(name, phase, program):
     seen = {}
     held(many(program), seen)
@@ -202,10 +204,11 @@ def test_the_walk_would_see_such_an_array():
     assert max(x.size for x in seen.values() if isinstance(x, np.ndarray)) == MANY
 
 
-def test_a_rings_schedule_grows_by_the_same_for_every_step():
+@pytest.mark.parametrize("name, layout", [("ring", "zigzag"), ("distflash", "contiguous")])
+def test_a_rings_schedule_grows_by_the_same_for_every_step(name, layout):
     def objects(p):
-        seen = {}
-        held(algorithms.find("ring")["prefill"](small(layout="zigzag"), Mesh(ring=p)), seen)
+        seen, program = {}, algorithms.find(name)["prefill"]
+        held(program(small(layout=layout, query_len=41), Mesh(**{program.axes[0]: p})), seen)
         assert not any(isinstance(x, np.ndarray) for x in seen.values())
         return len(seen)
 

@@ -88,7 +88,8 @@ def test_results_stand_best_first_and_none_is_below_the_bound():
 
     times = [one.time_s for one in found.results]
     assert times == sorted(times)
-    assert {one.algorithm for one in found.results} == {"ring", "usp", "ulysses", "attention2d", "all_gather_kv"}
+    prefill = {name for name in algorithms.names() if "prefill" in algorithms.find(name)}
+    assert {one.algorithm for one in found.results} == prefill
     assert all(one.time_s >= found.bound.seconds for one in found.results)
 
 
