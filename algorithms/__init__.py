@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from algorithms.ir import Program
 
-NOT_ALGORITHMS = {"configs", "models", "options", "own"}
+NOT_ALGORITHMS = {"configs", "files", "halo", "masks", "models", "options", "own", "rings", "tiles"}
 ALIASES = {  # what frameworks and people call them
     "p2p": "ring",
     "all_gather": "all_gather_kv",

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from algorithms.files import json_object
 from algorithms.models import Model
 
 LARGEST = 2**20  # heads, layers, widths: more is a mistake
-LARGEST_FILE = 2**24  # bytes of a config.json
 
 HEADS = ("num_attention_heads", "n_head", "n_heads")
 KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "n_head_kv", "kv_n_heads")
@@ -90,25 +88,9 @@ def _latent(config: Mapping[str, Any], where: str, model: Model) -> Model:
 
 
 def _load(path: str | Path) -> Mapping[str, Any]:
-    """Read a file that holds one JSON object."""
-    if os.path.isdir(path):
-        raise ValueError(f"{path} is a folder: name the config.json in it")
-    try:
-        with open(path, "rb") as file:
-            content = file.read(LARGEST_FILE + 1)  # of a device there is no end
-    except OSError as error:
-        named = re.fullmatch(r"[\w.-]+/[\w.-]+", str(path)) and not str(path).endswith(".json")  # as a hub names models
-        hint = "; nothing is downloaded: save its config.json and name the file" if named else ""
-        raise ValueError(f"cannot read model config {path}: {error.strerror or error}{hint}") from error
-    if len(content) > LARGEST_FILE:
-        raise ValueError(f"{path} is no model config: it has more than {LARGEST_FILE} bytes")
-    try:
-        config = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON: {str(error).partition(chr(10))[0]}") from error
-    if not isinstance(config, dict):
-        raise ValueError(f"{path} is no model config: it holds no JSON object")
-    return config
+    named = re.fullmatch(r"[\w.-]+/[\w.-]+", str(path)) and not str(path).endswith(".json")  # as a hub names models
+    hint = "; nothing is downloaded: save its config.json and name the file" if named else ""
+    return json_object(path, "model config", hint=hint)
 
 
 def _refuse_other_kinds(config: Mapping[str, Any], where: str) -> None:

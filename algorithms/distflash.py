@@ -12,6 +12,8 @@ from algorithms.ops.load import load, load_gradient
 from algorithms.ops.merge import merge
 from algorithms.ops.only import only
 from algorithms.ops.permute import permute
+from algorithms.ops.sink import sink
+from algorithms.ops.sink_gradient import sink_gradients
 
 Values = Sequence[Value]
 
@@ -55,7 +57,7 @@ def distflash_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     _check(problem)
     (i,), (p,) = me.coords, me.sizes
     q, k, v = load(me, problem, problem.queries(p)[i], problem.keys(p)[i])
-    part = _forward(me, q, k, v)
+    part = sink(_forward(me, q, k, v))
 
     do = load_gradient(me, problem, q.tokens)
     rows = do, part.lse, delta(do, part.out)
@@ -73,11 +75,11 @@ def distflash_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
             total = *add(total[:1], [dq]), *total[1:]
             home = permute(dk, dv, over="cp", shift=-t, lane=1)
     dq, dk, dv = _added(total, home)
-    return {"out": part.out, "lse": part.lse, "dq": dq, "dk": dk, "dv": dv}
+    return {**part._asdict(), "dq": dq, "dk": dk, "dv": dv, **sink_gradients(*rows[1:], over="cp")}
 
 
 def _check(problem: Attention) -> None:
-    require(problem.mask == "causal", f"distflash balances a causal mask: mask is {problem.mask}")
+    require(problem.mask.causal, f"distflash balances a causal mask: mask is {problem.mask.short}")
     require(problem.layout == "contiguous", f"distflash deals tokens in the contiguous layout: got {problem.layout}")
     require(not problem.cached, f"distflash deals queries and keys alike: {problem.cached} keys are cached")
 

@@ -85,6 +85,10 @@ class Asked:
     new: int | None
     batch: int
     mask: str
+    lengths: str | None
+    softcap: float
+    alibi: bool
+    sinks: bool
     phase: str
     dtype: str
     kv_dtype: str | None
@@ -103,6 +107,13 @@ def _name(name: str, metavar: str, default: str | None, help_text: str) -> Calla
     return click.option(name, metavar=metavar, default=default, show_default=bool(default), help=help_text)
 
 
+MASK_HELP = "full, causal, window:W, documents:L+L+...|FILE, or window:W (full) and documents with a comma."
+SCORE_OPTIONS = (
+    _name("--lengths", "L,L,...|FILE", None, "Tokens of each packed document, or of each sequence of a ragged decode."),
+    click.option("--softcap", type=float, default=0.0, metavar="X", help="Cap scores: X * tanh(score / X)."),
+    click.option("--alibi", is_flag=True, help="Bias scores by distance, a slope for each head."),
+    click.option("--sinks", is_flag=True, help="One more logit a head, learned, that no value belongs to."),
+)
 _OPTIONS = (
     _name("--model", "NAME|FILE", None, "A model by name, or its config.json."),
     count_option("--heads", "Query heads, in place of --model."),
@@ -112,9 +123,10 @@ _OPTIONS = (
     click.option("--shared-kv", is_flag=True, help="Keys and values are one tensor (MLA)."),
     count_option("--seq", "Tokens: new ones in prefill and train, all in decode; 1M is 1048576."),
     count_option("--cached", "Tokens before the new ones (prefill).", "0", minimum=0),
-    count_option("--new", "Tokens that a step asks about (decode).  [default: 1]"),
+    count_option("--new", "Tokens that a step asks about, of each sequence (decode).  [default: 1]"),
     count_option("--batch", "Sequences of the whole job.", "1"),
-    _name("--mask", "MASK", "causal", "causal or full."),
+    _name("--mask", "MASK", "causal", MASK_HELP),
+    *SCORE_OPTIONS,
     _name("--phase", "PHASE", "prefill", "prefill, train or decode."),
     _name("--dtype", "DTYPE", "bfloat16", "Of activations."),
     _name("--kv-dtype", "DTYPE", None, "Of keys and values.  [default: as dtype]"),
@@ -124,7 +136,8 @@ _OPTIONS = (
         "--layout",
         "LAYOUT",
         "auto",
-        "How tokens are dealt to ranks: contiguous, zigzag, striped, or auto (compare: the best; simulate: the first).",
+        "How tokens are dealt to ranks: contiguous, zigzag, striped, documents (each by itself), or auto (compare: the "
+        "best; simulate: the first).",
     ),
     count_option("--tp", "Ranks that split the heads.", "1"),
     count_option("--cp", "Ranks that split a sequence.  [default: all / (tp * dp)]"),
@@ -197,17 +210,20 @@ def model_from(asked: Asked) -> models.Model:
 
 
 def problem_from(asked: Asked) -> Attention:
-    """Return the attention of one layer; with --layout auto it is laid out contiguously.
+    """Return the attention of one layer; with --layout auto it is laid out contiguously, a ragged batch by sequence.
 
     Raises:
         ValueError: an option is missing, absurd or at odds with another; a name is unknown.
     """
     from algorithms.ir import Attention
+    from algorithms.masks import mask_from
 
     model = model_from(asked).form(asked.phase)
-    queries, keys = _lengths(asked)
-    if 0 < model.window < keys:
-        raise ValueError(f"only full attention can be costed: {model.name} has sliding_window {model.window} < {keys}")
+    mask = mask_from(asked.mask, asked.lengths)
+    queries, keys = _lengths(asked, mask.documents)
+    if 0 < model.window < keys and not 0 < mask.window <= model.window:
+        raise ValueError(f"{model.name} has sliding_window {model.window} < {keys}: say --mask window:{model.window}")
+    ragged = asked.phase == "decode" and mask.documents
     return Attention(
         heads=model.heads,
         kv_heads=model.kv_heads,
@@ -217,9 +233,12 @@ def problem_from(asked: Asked) -> Attention:
         query_len=queries,
         key_len=keys,
         batch=asked.batch,
-        mask=asked.mask,
+        mask=mask,
+        softcap=asked.softcap,
+        alibi=asked.alibi,
+        sinks=asked.sinks,
         phase=asked.phase,
-        layout="contiguous" if asked.layout == "auto" else asked.layout,
+        layout=("documents" if ragged else "contiguous") if asked.layout == "auto" else asked.layout,
         dtype=DTYPES.get(asked.dtype, asked.dtype),
         kv_dtype=DTYPES.get(asked.kv_dtype or "", asked.kv_dtype or ""),
         state_dtype=DTYPES.get(asked.state_dtype, asked.state_dtype),
@@ -227,15 +246,19 @@ def problem_from(asked: Asked) -> Attention:
     )
 
 
-def _lengths(asked: Asked) -> tuple[int, int]:
-    """Queries and keys: decode asks about its last tokens, the others about all that are new."""
-    if asked.seq is None:
-        raise ValueError("a problem needs --seq, its tokens")
+def _lengths(asked: Asked, documents: tuple[int, ...]) -> tuple[int, int]:
+    """Queries and keys: decode asks about its last tokens, of each document, the others about all that are new."""
     if asked.cached and asked.phase != "prefill":
         raise ValueError(f"--cached {asked.cached} is for prefill: {asked.phase} has all its tokens in --seq")
     if asked.new is not None and asked.phase != "decode":
         raise ValueError(f"--new {asked.new} is for decode: all tokens of {asked.phase} are new but --cached")
-    return (asked.new or 1, asked.seq) if asked.phase == "decode" else (asked.seq, asked.seq + asked.cached)
+    seq = asked.seq or sum(documents) - asked.cached
+    if seq < 1:
+        told = f": {len(documents)} documents have {sum(documents)}, --cached {asked.cached}" if documents else ""
+        raise ValueError(f"a problem needs --seq, its tokens{told}")
+    if asked.phase == "decode":
+        return (asked.new or 1) * max(1, len(documents)), seq
+    return seq, seq + asked.cached
 
 
 def job_from(asked: Asked, ranks: int, have: str) -> Job:

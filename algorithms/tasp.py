@@ -13,12 +13,15 @@ from algorithms.ops.join import join
 from algorithms.ops.load import load, load_gradient
 from algorithms.ops.merge import merge
 from algorithms.ops.permute import permute
+from algorithms.ops.sink import sink
+from algorithms.ops.sink_gradient import sink_gradients
 from algorithms.ways import hamilton
 
+LAYOUTS = ("documents", "zigzag", "striped", "contiguous")
 Pair = Sequence[Value]  # of keys and values, or of their gradients
 
 
-@spmd("ring", layouts=("zigzag", "striped", "contiguous"))
+@spmd("ring", layouts=LAYOUTS)
 def tasp(me: Rank, problem: Attention) -> Partial:
     """Attend rank i's queries to every key; part c of each block goes round cycle c of the ranks.
 
@@ -43,7 +46,7 @@ def tasp(me: Rank, problem: Attention) -> Partial:
     return part
 
 
-@spmd("ring", phase="train", layouts=("zigzag", "striped", "contiguous"))
+@spmd("ring", phase="train", layouts=LAYOUTS)
 def tasp_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     """Run the forward pass, then send keys round once more with the gradients that follow them home.
 
@@ -64,6 +67,7 @@ def tasp_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
         blocks = _round(me, blocks)
         ks, vs = join(*blocks)
         part = merge(part, attend(q, ks, vs))
+    part = sink(part)
 
     do = load_gradient(me, problem, q.tokens)
     d = delta(do, part.out)
@@ -78,7 +82,7 @@ def tasp_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
         sums = [add(one, more) for one, more in zip(sums, cut_rows(tile.dk, tile.dv, parts=parts), strict=True)]
     if p > 1:
         dk, dv = join(*_round(me, sums))  # one step short of home
-    return {"out": part.out, "lse": part.lse, "dq": dq, "dk": dk, "dv": dv}
+    return {**part._asdict(), "dq": dq, "dk": dk, "dv": dv, **sink_gradients(part.lse, d, over="ring")}
 
 
 def _loaded(me: Rank, problem: Attention) -> tuple[Value, Value, Value]:

@@ -17,13 +17,13 @@ from executor.errors import WrongResult
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]
 
-BY_KEY = ("dk", "dv")  # results whose rows are keys; those of all others are queries
+BY_KEY = ("dk", "dv")  # results whose rows are keys; those of all others, but for dsinks, are queries
 
 
-def input_types(problem: Attention) -> dict[str, tuple[tuple[int, int, int], str]]:
-    """Shape and dtype of each whole input: (tokens, batch * heads, width)."""
+def input_types(problem: Attention) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shape and dtype of each whole input: (tokens, batch * heads, width); of sinks (heads,)."""
     heads, kv_heads = problem.batch * problem.heads, problem.batch * problem.kv_heads
-    types = {
+    types: dict[str, tuple[tuple[int, ...], str]] = {
         "q": ((problem.query_len, heads, problem.head_dim), problem.dtype),
         "k": ((problem.key_len, kv_heads, problem.head_dim), problem.kv_dtype),
     }
@@ -31,6 +31,8 @@ def input_types(problem: Attention) -> dict[str, tuple[tuple[int, int, int], str
         types["v"] = (problem.key_len, kv_heads, problem.head_dim_v), problem.kv_dtype
     if problem.phase == "train":
         types["do"] = (problem.query_len, heads, problem.head_dim_v), problem.dtype
+    if problem.sinks:
+        types["sinks"] = (problem.heads,), problem.state_dtype
     return types
 
 
@@ -79,26 +81,32 @@ def assemble(schedule: Schedule, name: str, parts: Sequence[Array]) -> Array:
             heads differ in them.
     """
     value, problem, mesh = schedule.results[name], schedule.problem, schedule.mesh
-    heads, rows, first = problem.heads, problem.query_len, problem.cached
-    copies = 1
+    heads, rows, copies = problem.heads, 1 if name == "dsinks" else problem.query_len, 1
     if name in BY_KEY:
-        heads, rows, first = problem.kv_heads, problem.key_len, 0
+        heads, rows = problem.kv_heads, problem.key_len
         copies = max(1, mesh.axes.get("tp", 1) // heads)
     width = value.type.width[1:]
     whole = np.full((copies, rows, problem.batch * heads, *width), np.nan, np.dtype(value.type.dtype))
     held = np.zeros(whole.shape[:3], bool)
     positions = Positions(schedule).all(value.tokens)
     for rank, part in enumerate(parts):
-        tokens, columns = positions[rank] - first, heads_of(problem, mesh, rank, heads)
+        tokens, columns = row_numbers(name, positions[rank], problem), heads_of(problem, mesh, rank, heads)
         _check_part(name, rank, part, tokens, rows, (len(tokens), len(columns), *width))
         copy, at = int(mesh.of_rank(rank).get("tp", np.zeros(()))) % copies, np.ix_(tokens, columns)
         differs = (whole[copy][at] != part).any(axis=tuple(range(2, part.ndim)))
         differs &= held[copy][at]
         if differs.any():
-            row = tokens[np.argwhere(differs)[0][0]] + first
-            raise WrongResult(f"{name} of position {row} on rank {rank} differs from that of another rank")
+            at_fault = positions[rank][np.argwhere(differs)[0][0]]
+            raise WrongResult(f"{name} of position {at_fault} on rank {rank} differs from that of another rank")
         whole[copy][at], held[copy][at] = part, True
     return functools.reduce(np.add, whole)
+
+
+def row_numbers(name: str, positions: Array, problem: Attention) -> Array:
+    """The rows of a whole result that stand for these positions."""
+    if name == "dsinks":
+        return positions - problem.key_len
+    return positions if name in BY_KEY else problem.query_rows(positions)
 
 
 def _check_part(name: str, rank: int, part: Array, tokens: Array, rows: int, shape: tuple[int, ...]) -> None:

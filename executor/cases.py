@@ -1,7 +1,8 @@
 """What `check` proves an algorithm on: problems small enough to run by the thousand, and where bugs live.
 
-Unless the user says otherwise: both masks, all layouts, query heads per KV head from 1 to all, values of another
-width than keys, one tensor for both, lengths that no mesh divides, fewer tokens than ranks, cached tokens.
+Unless the user says otherwise: full and causal, all layouts, query heads per KV head from 1 to all, values of another
+width than keys, one tensor for both, lengths that no mesh divides, fewer tokens than ranks, cached tokens; and a
+window, packed documents, capped and biased scores and sinks, a few of each.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Any, NamedTuple
 
 from algorithms.ir import Attention, Mesh, Program, ScheduleError
 from algorithms.ir.job import Job, share_out
-from algorithms.ir.layout import LAYOUTS
-from algorithms.ir.mask import MASKS
+from algorithms.ir.layout import KINDS
+from algorithms.ir.mask import CAUSAL, FULL, Mask
 from algorithms.ir.problem import PHASES
 from executor.errors import BadInput
 
@@ -27,8 +28,11 @@ class Asked:
     """What the user said to check; None and () where nothing was said."""
 
     phases: Sequence[str] = PHASES
-    masks: Sequence[str] = MASKS
-    layouts: Sequence[str] = LAYOUTS
+    masks: Sequence[Mask] = ()  # full, causal, and a few of the others
+    layouts: Sequence[str] = ()  # all
+    softcap: float = 0.0
+    alibi: bool = False
+    sinks: bool = False
     heads: int | None = None
     kv_heads: int | None = None
     head_dim: int | None = None
@@ -54,6 +58,17 @@ class Asked:
     def length_said(self) -> bool:
         """Whether the user chose lengths."""
         return any(x is not None for x in (self.seq, self.cached, self.new))
+
+    @property
+    def documents(self) -> tuple[int, ...]:
+        """The documents of the one mask that was said, if it has any."""
+        return self.masks[0].documents if len(self.masks) == 1 else ()
+
+    @property
+    def widely(self) -> bool:
+        """Whether nothing was said of masks, scores or lengths, so that a few of all kinds are proven."""
+        said = self.masks or self.softcap or self.alibi or self.sinks or self.given is not None
+        return not (said or self.length_said)
 
 
 class Case(NamedTuple):
@@ -83,12 +98,15 @@ def cases(
         if not programs.keys() & set(asked.phases):
             inapplicable.append((name, f"is written for {', '.join(programs)}, not {', '.join(asked.phases)}"))
         for program in (p for phase, p in programs.items() if phase in asked.phases):
-            fitting = job.meshes(program.axes)
+            fitting = job.meshes(program.axes, program.equal)
             if not fitting:
                 needs = ", ".join(program.axes)
                 inapplicable.append((name, f"{program.phase} needs mesh axes {needs}, got {asked.mesh}"))
-            for mesh, layout in itertools.product(fitting, asked.layouts):
-                found.append(Case(name, program, mesh, layout, problems(program, asked, job, layout)))
+            for layout in asked.layouts or KINDS:
+                if posed := problems(program, asked, job, layout):
+                    found += [Case(name, program, mesh, layout, posed) for mesh in fitting]
+    if asked.layouts and not found and not inapplicable:
+        raise BadInput(f"layout {asked.layouts[0]} deals packed documents: say --lengths or --mask documents:...")
     return found, inapplicable
 
 
@@ -109,7 +127,7 @@ def shared(asked: Asked, ranks: int, have: str) -> Job:
 
 
 def problems(program: Program, asked: Asked, job: Job, layout: str) -> tuple[Attention, ...]:
-    """The problems of one layout: masks x heads; and GQA and latent attention at unusual lengths.
+    """The problems of one layout: masks x heads; GQA and latent attention at unusual lengths; a few other masks.
 
     Raises:
         BadInput: one of them cannot be.
@@ -117,13 +135,40 @@ def problems(program: Program, asked: Asked, job: Job, layout: str) -> tuple[Att
     dtype = asked.dtype or "float64"
     dtypes = {"dtype": dtype, "state_dtype": asked.state_dtype or state_of(dtype)}
     common: dict[str, Any] = dtypes | {"grad_dtype": dtypes["state_dtype"], "phase": program.phase, "layout": layout}
-    common["batch"] = asked.batch or job.dp
+    common |= {"batch": asked.batch or job.dp, "softcap": asked.softcap, "alibi": asked.alibi, "sinks": asked.sinks}
     shapes, (usual, *special) = heads(asked, job), lengths(program.phase, asked, job.cp)
     sizes = [h | usual for h in shapes] + [h | n for h in shapes[1::2] or shapes for n in special]
+    chosen = [size | {"mask": mask} for mask, size in itertools.product(asked.masks or (FULL, CAUSAL), sizes)]
+    if asked.widely:
+        more = others(program.phase, [usual, *special], common["batch"])
+        chosen += [shapes[len(shapes) // 4] | one for one in more]
+    if layout == "documents":
+        chosen = [one for one in chosen if one["mask"].documents]
     try:
-        return tuple(Attention(mask=mask, **size, **common) for mask, size in itertools.product(asked.masks, sizes))
+        return tuple(Attention(**common | one) for one in chosen)
     except ScheduleError as error:
         raise BadInput(str(error)) from None
+
+
+def others(phase: str, sizes: Sequence[Mapping[str, int]], batch: int) -> list[dict[str, Any]]:
+    """A problem for each of the other masks and scores, in uneven documents, one of a single token.
+
+    In decode documents are the batch, which must be 1.
+    """
+    usual, last = sizes[0], sizes[-1] if phase == "prefill" else sizes[0]
+    n = usual["key_len"]
+    window = {**usual, "mask": Mask(True, n // 3), "sinks": True}
+    if phase == "decode" and batch > 1:
+        return [window]
+    packed: tuple[int, ...] = (n // 3, 1, n - n // 3 - 1)
+    if phase == "decode":
+        packed, usual, last = (n // 3, n - n // 3), *[{"query_len": 2, "key_len": n}] * 2
+    return [
+        window,
+        {**usual, "mask": Mask(True, 0, packed), "alibi": True},
+        {**usual, "mask": Mask(False, 0, packed), "softcap": 1.5},
+        {**last, "mask": Mask(True, n // 4, packed), "softcap": 1.5, "alibi": True, "sinks": True},
+    ]
 
 
 def state_of(dtype: str) -> str:
@@ -162,9 +207,10 @@ def lengths(phase: str, asked: Asked, cp: int) -> list[dict[str, int]]:
     uneven, few = 4 * cp + 3, max(1, cp - 1)
     if asked.given is not None:
         pairs = [asked.given]
-    elif asked.length_said:
-        keys = asked.seq or uneven
-        pairs = [(asked.new or 1, keys)] if phase == "decode" else [(keys, keys + (asked.cached or 0))]
+    elif asked.length_said or asked.documents:
+        new = asked.seq or (sum(asked.documents) or uneven) - (asked.cached if asked.documents and asked.cached else 0)
+        sequences = max(1, len(asked.documents))
+        pairs = [((asked.new or 1) * sequences, new)] if phase == "decode" else [(new, new + (asked.cached or 0))]
     elif phase == "decode":
         pairs = [(1, uneven), (min(3, few), few)]
     else:

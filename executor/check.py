@@ -10,6 +10,7 @@ import numpy as np
 
 from algorithms.ir import Attention, Inapplicable, Schedule, ScheduleError
 from algorithms.ir.laws import check as check_laws
+from algorithms.ir.score import Score
 from algorithms.own import written
 from executor import local
 from executor.arrays import Arrays, random_inputs
@@ -144,9 +145,9 @@ def warm(kernel: str, problem: Attention) -> None:
     """Compile the kernel for a problem's dtypes, or load what an earlier run compiled."""
     chosen, at = kernel_called(kernel), np.arange(1)
     q, k = np.zeros((1, 1, 1), problem.dtype), np.zeros((1, 1, 1), problem.kv_dtype)
-    _, lse = chosen.attend(q, k, k, at, at, problem.mask, 1.0)
+    _, lse = chosen.attend(q, k, k, at, at, problem.mask, Score(1.0))
     if problem.phase == "train":
-        chosen.attend_backward(q, k, k, q, lse, lse, at, at, problem.mask, 1.0)
+        chosen.attend_backward(q, k, k, q, lse, lse, at, at, problem.mask, Score(1.0))
 
 
 def refuse_unrunnable(cases: Sequence[Case], known: Known) -> None:
@@ -176,4 +177,6 @@ def described(problem: Attention) -> str:
     if problem.head_dim_v != problem.head_dim:
         heads += f"/{problem.head_dim_v}"
     one = ", K and V one tensor" if problem.shared_kv else ""
-    return f"{problem.mask} {problem.query_len} of {problem.key_len} tokens, {heads}{one}, {problem.dtype}"
+    names = {"alibi": problem.alibi, "sinks": problem.sinks, f"softcap {problem.softcap:g}": problem.softcap}
+    more = "".join(f", {name}" for name, there in names.items() if there)
+    return f"{problem.mask.short} {problem.query_len} of {problem.key_len} tokens, {heads}{one}{more}, {problem.dtype}"

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
 import click
 
-from algorithms.options import count_option
+from algorithms.options import MASK_HELP, SCORE_OPTIONS, count_option
 from executor import launch
 from executor.errors import BadInput
 
 RANKS = click.IntRange(1, 4096)  # in one process, or to launch on this machine
+
+
+def scored(command: Any) -> Any:
+    """Give a command the options of documents and scores."""
+    return functools.reduce(lambda made, option: option(made), reversed(SCORE_OPTIONS), command)
 
 
 @click.group(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
@@ -22,7 +28,8 @@ def cli() -> None:
 @cli.command()
 @click.argument("names", nargs=-1, required=True, metavar="all|NAME|FILE.py:NAME...")
 @click.option("--phase", default="all", show_default=True, metavar="PHASE", help="prefill, train, decode or all.")
-@click.option("--mask", default="both", show_default=True, metavar="MASK", help="causal, full or both.")
+@click.option("--mask", metavar="MASK", help=f"{MASK_HELP}  [default: full, causal, and a few of the others]")
+@scored
 @click.option("--layout", default="all", show_default=True, metavar="LAYOUT", help="How tokens are dealt to ranks.")
 @click.option("--mesh", metavar="AXIS=N,...", help="The mesh, slowest axis first.  [default: all that use all ranks]")
 @count_option("--tp", "Ranks that split the heads.", "1")
@@ -34,7 +41,7 @@ def cli() -> None:
 @click.option("--shared-kv", is_flag=True, help="Keys and values are one tensor (MLA).")
 @count_option("--seq", "Tokens: new ones in prefill and train, all in decode.  [default: several]")
 @count_option("--cached", "Tokens before them (prefill).", minimum=0)
-@count_option("--new", "Tokens a step asks about (decode).")
+@count_option("--new", "Tokens a step asks about, of each sequence (decode).")
 @count_option("--batch", "Sequences of the whole job.  [default: dp]")
 @click.option("--dtype", default="", metavar="DTYPE", help="float64, float32 or float16.  [default: float64]")
 @click.option("--state-dtype", default="", metavar="DTYPE", help="Of partial results.  [default: float32 at least]")
@@ -42,7 +49,7 @@ def cli() -> None:
 @click.option("--native", is_flag=True, help="Collectives of MPI's own: the default.")
 @click.option("--kernel", default="numba", show_default=True, metavar="KERNEL", help="numba, numpy or dense.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random inputs.")
-@click.option("--inputs", metavar="FILE.npz", help="Arrays q, k, v (and do), each (tokens, batch * heads, width).")
+@click.option("--inputs", metavar="FILE.npz", help="Arrays q, k, v (do, sinks), each (tokens, batch * heads, width).")
 @click.option("--json", "as_json", is_flag=True, help="Print data and nothing else.")
 @click.option("--timeline", metavar="FILE", help="Write when each op of the one case ran.")
 @click.option("--local", type=RANKS, metavar="N", help="Run N ranks in this one process, without MPI.")

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from algorithms.ir import Attention, Schedule
+from algorithms.ir.score import Score, alibi_slopes
 from executor.arrays import Array, Arrays, assemble
 from executor.errors import WrongResult
 from executor.exactness import backward_bounds, error, forward_bounds, worst_ratio
-from executor.kernels.dense import dense, dense_backward
+from executor.kernels.dense import dense, dense_gradients
 from executor.kernels.shapes import COMPUTED_IN
 
 Parts = Mapping[str, Sequence[Any]]  # each result's arrays, by rank
@@ -38,21 +39,29 @@ def reference(problem: Attention, arrays: Arrays) -> Reference:
     """Compute dense attention of a problem, and of its gradients if it trains."""
     q, k, rows, cols = arrays["q"], arrays["k"], *positions(problem)
     v = k[..., : problem.head_dim_v] if problem.shared_kv else arrays["v"]
-    mask, scale, (eps, kept) = problem.mask, problem.scale, epsilons(problem)
-    expected: dict[str, Array] = dict(zip(("out", "lse"), dense(q, k, v, rows, cols, mask, scale), strict=True))
-    allowed: dict[str, Array | float] = forward_bounds(q, k, v, rows, cols, mask, scale, eps, kept)._asdict()
+    sinks = np.tile(arrays["sinks"], problem.batch) if problem.sinks else None
+    mask, score, (eps, kept) = problem.mask, score_of(problem), epsilons(problem)
+    state = dense(q, k, v, rows, cols, mask, score, sinks=sinks)
+    expected: dict[str, Array] = dict(zip(("out", "lse"), state, strict=True))
+    allowed: dict[str, Array | float] = forward_bounds(q, k, v, rows, cols, mask, score, eps, kept, sinks)._asdict()
     if problem.phase == "train":
         do = arrays["do"]
-        gradients = dense_backward(q, k, v, do, rows, cols, mask, scale)
-        bounds = backward_bounds(q, k, v, do, rows, cols, mask, scale, eps, kept)
+        gradients = dense_gradients(q, k, v, do, rows, cols, mask, score, sinks=sinks)
+        bounds = backward_bounds(q, k, v, do, rows, cols, mask, score, eps, kept, sinks)
         expected |= named(gradients, problem)
         allowed |= named(bounds, problem)
     return Reference(expected, allowed)
 
 
+def score_of(problem: Attention) -> Score:
+    """How logits are made of all heads, batch folded in."""
+    slopes = np.tile(alibi_slopes(problem.heads), problem.batch) if problem.alibi else None
+    return Score(problem.scale, problem.softcap, slopes)
+
+
 def positions(problem: Attention) -> tuple[Array, Array]:
     """Global positions of all queries and of all keys."""
-    return problem.cached + np.arange(problem.query_len), np.arange(problem.key_len)
+    return problem.query_runs.positions(), np.arange(problem.key_len)
 
 
 def epsilons(problem: Attention) -> tuple[float, float]:
@@ -70,13 +79,16 @@ def _eps(dtype: str) -> float:
 
 
 def named(gradients: Sequence[Array], problem: Attention) -> dict[str, Array]:
-    """Gradients by name; where K and V are one tensor, so are theirs: the first columns of dk carry dv too."""
-    dq, dk, dv = (np.asarray(x) for x in gradients)
+    """Gradients by name; where K and V are one tensor, so are theirs: the first columns of dk carry dv too.
+
+    Those of sinks are of one row, (1, batch * heads): a sequence's own.
+    """
+    dq, dk, dv, dsinks = (np.asarray(x) for x in gradients)
     if problem.shared_kv:
         dk = dk.copy()
         dk[..., : problem.head_dim_v] += dv
         dv = dk
-    return {"dq": dq, "dk": dk, "dv": dv}
+    return {"dq": dq, "dk": dk, "dv": dv} | ({"dsinks": dsinks[None]} if problem.sinks else {})
 
 
 def judge(schedule: Schedule, parts: Parts, known: Reference) -> Verdict:

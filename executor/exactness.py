@@ -8,11 +8,12 @@ where results are kept in a coarser dtype than they are computed in, more by
 
     4 eps_kept (1 + max|lse|) max|v|, the same for lse, and that times the contraction for gradients
 
-s are the visible scores (q . k * scale), N the number of keys, eps of the dtype that was computed in. A score
-of size |s| carries a rounding error of eps |s|, which exp turns into a relative one: hence (1 + max|s|). What is kept
-is rounded once a merge, not once a product, and a rounded lse is a relative error eps_kept |lse| of its block's weight:
-16 (1 + max|s|) of float16 would let a scale pass that is wrong by a twentieth. Values below the smallest normal number
-of a dtype are rounded as that number is.
+s are the visible logits (q . k * scale, capped and biased, and the sinks), N the number of keys, eps of the dtype that
+was computed in. A score of size |s| carries a rounding error of eps |s|, which exp turns into a relative one: hence
+(1 + max|s|). For gradients of capped scores 2 max|q . k * scale| / softcap may stand in its place: by as much is the
+slope of the cap off, relatively. What is kept is rounded once a merge, not once a product, and a rounded lse is a
+relative error eps_kept |lse| of its block's weight: 16 (1 + max|s|) of float16 would let a scale pass that is wrong by
+a twentieth. Values below the smallest normal number of a dtype are rounded as that number is.
 
 A softmax weight below the smallest normal number of the dtype may come out as 0: the contraction is taken over
 weights raised by that number / eps, which matters only where they have all but vanished.
@@ -26,6 +27,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from algorithms.ir.mask import Mask
+from algorithms.ir.score import Score
 from executor.kernels import Array, Positions
 from executor.kernels.dense import contract, score_blocks, softmax_blocks
 
@@ -41,11 +44,12 @@ class ForwardBounds(NamedTuple):
 
 
 class BackwardBounds(NamedTuple):
-    """The allowed error of each entry, in the shapes of q, k and v."""
+    """The allowed error of each entry, in the shapes of q, k and v, and of each sink."""
 
     dq: Array
     dk: Array
     dv: Array
+    dsinks: Array
 
 
 def forward_bounds(
@@ -54,22 +58,23 @@ def forward_bounds(
     v: Array,
     rows: Positions,
     cols: Positions,
-    mask: str,
-    scale: float,
+    mask: Mask,
+    score: Score,
     eps: float,
     kept: float = 0.0,
+    sinks: Array | None = None,
 ) -> ForwardBounds:
     """Return the allowed errors of out and lse for a computation with unit roundoff `eps`.
 
     Args:
         kept: unit roundoff of what is kept between ops, if coarser.
     """
-    score = largest_score(q, k, rows, cols, mask, scale)
+    largest = largest_score(q, k, rows, cols, mask, score, sinks)
     value = float(np.abs(v.astype(np.float64)).max(initial=0.0))
     log_keys = math.log(max(1, len(cols)))
-    stored = _stored(q, k, rows, cols, mask, scale, kept)
-    out = FACTOR * eps * (1 + score) * max(value, tiny(eps)) + stored * max(value, tiny(kept))
-    return ForwardBounds(out, FACTOR * eps * (1 + score + log_keys) + stored)
+    stored = _stored(q, k, rows, cols, mask, score, kept, sinks)
+    out = FACTOR * eps * (1 + largest) * max(value, tiny(eps)) + stored * max(value, tiny(kept))
+    return ForwardBounds(out, FACTOR * eps * (1 + largest + log_keys) + stored)
 
 
 def backward_bounds(
@@ -79,22 +84,27 @@ def backward_bounds(
     do: Array,
     rows: Positions,
     cols: Positions,
-    mask: str,
-    scale: float,
+    mask: Mask,
+    score: Score,
     eps: float,
     kept: float = 0.0,
+    sinks: Array | None = None,
 ) -> BackwardBounds:
-    """Return the allowed errors of dq, dk and dv for a computation with unit roundoff `eps`.
+    """Return the allowed errors of dq, dk, dv and dsinks for a computation with unit roundoff `eps`.
 
     Args:
         kept: unit roundoff of what is kept between ops, if coarser.
     """
     q, k, v, do = (x.astype(np.float64) for x in (q, k, v, do))
-    softmax = softmax_blocks(q, k, rows, cols, mask, scale)
+    softmax = softmax_blocks(q, k, rows, cols, mask, score, sinks)
     parts = (part._replace(weights=part.weights + tiny(eps) / eps) for part in softmax)
-    absolute = contract(parts, np.abs(q), np.abs(k), np.abs(v), np.abs(do), abs(scale), minus=+1)
-    computed = FACTOR * eps * (1 + largest_score(q, k, rows, cols, mask, scale))
-    stored = _stored(q, k, rows, cols, mask, scale, kept)
+    absolute = contract(parts, np.abs(q), np.abs(k), np.abs(v), np.abs(do), abs(score.scale), minus=+1)
+    largest = largest_score(q, k, rows, cols, mask, score, sinks)
+    if score.softcap:
+        product = largest_score(q, k, rows, cols, mask, Score(score.scale))
+        largest = max(largest, 2 * product / score.softcap)
+    computed = FACTOR * eps * (1 + largest)
+    stored = _stored(q, k, rows, cols, mask, score, kept, sinks)
     least = computed * tiny(eps) + stored * tiny(kept)
     return BackwardBounds(*((computed + stored) * x + least for x in absolute))
 
@@ -105,21 +115,32 @@ def tiny(eps: float) -> float:
     return next((float(np.finfo(name).tiny) for name in names), 0.0)
 
 
-def _stored(q: Array, k: Array, rows: Positions, cols: Positions, mask: str, scale: float, kept: float) -> float:
+def _stored(
+    q: Array,
+    k: Array,
+    rows: Positions,
+    cols: Positions,
+    mask: Mask,
+    score: Score,
+    kept: float,
+    sinks: Array | None,
+) -> float:
     """Return the relative error of rounding states to what is kept; 0 if they are kept as computed."""
     if not kept:
         return 0.0
-    blocks = softmax_blocks(q.astype(np.float64), k.astype(np.float64), rows, cols, mask, scale)
+    blocks = softmax_blocks(q.astype(np.float64), k.astype(np.float64), rows, cols, mask, score, sinks)
     lse = max((float(np.abs(b.lse[np.isfinite(b.lse)]).max(initial=0.0)) for b in blocks), default=0.0)
     return KEPT_FACTOR * kept * (1 + lse)
 
 
-def largest_score(q: Array, k: Array, rows: Positions, cols: Positions, mask: str, scale: float) -> float:
-    """Return max|s| over the visible pairs, 0 if there are none."""
+def largest_score(
+    q: Array, k: Array, rows: Positions, cols: Positions, mask: Mask, score: Score, sinks: Array | None = None
+) -> float:
+    """Return max|s| over the visible pairs and the sinks, 0 if there are none."""
     q, k = q.astype(np.float64), k.astype(np.float64)
-    largest = 0.0
-    for *_, scores in score_blocks(q, k, rows, cols, mask, scale):
-        visible = np.abs(scores[np.isfinite(scores)])
+    largest = 0.0 if sinks is None else float(np.abs(sinks).max(initial=0.0))
+    for _, _, _, logits, _ in score_blocks(q, k, rows, cols, mask, score):
+        visible = np.abs(logits[np.isfinite(logits)])
         largest = max(largest, float(visible.max(initial=0.0)))
     return largest
 

@@ -14,13 +14,13 @@ from executor.cases import Asked
 from executor.errors import BadInput
 from executor.limits import check_memory
 
-NAMES = ("q", "k", "v", "do")
+NAMES = ("q", "k", "v", "do", "sinks")
 
 
 def read_inputs(path: str, asked: Asked, dp: int = 1) -> tuple[dict[str, Any], Asked]:
-    """Read q, k, v and do (N, batch * heads, D) from a .npz file, and ask for the problem they pose.
+    """Read q, k, v, do (N, batch * heads, D) and sinks (heads,) from a .npz file, and ask for the problem they pose.
 
-    Without do, nothing is asked of the programs that train.
+    Without do, nothing is asked of the programs that train; with sinks, the problem has them.
 
     Args:
         dp: ranks that split the batch: how many sequences there are where nobody says.
@@ -80,4 +80,5 @@ def _posed(path: str, arrays: Mapping[str, Any], asked: Asked, batch: int) -> As
         head_dim_v=arrays["v"].shape[2],
         given=(q.shape[0], k.shape[0]),
         dtype=q.dtype.name,
+        sinks=asked.sinks or "sinks" in arrays,
     )

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from algorithms import unknown
-from algorithms.ir import Op
+from algorithms.ir import Op, Value
+from algorithms.ir.mask import Mask
+from algorithms.ir.score import Score, alibi_slopes
 from algorithms.ir.tokens import Tokens
 from algorithms.ops import module
 from algorithms.ops.attend_backward import joined
@@ -19,17 +21,18 @@ from executor.kernels.shapes import computing_dtype
 
 Meaning = Callable[..., tuple[Any, ...]]
 Where = Callable[[Tokens], Array]
+Heads = Callable[[Value], Array]
 
 
 class Dense:
     """The definition of attention as a kernel: the dense meaning of the op, on NumPy arrays."""
 
     def attend(
-        self, q: Array, k: Array, v: Array, rows: Array, cols: Array, mask: str, scale: float
+        self, q: Array, k: Array, v: Array, rows: Array, cols: Array, mask: Mask, score: Score
     ) -> tuple[Array, Array]:
         """Attend as the op's meaning says."""
         q, k, v = (_computed(x) for x in (q, k, v))
-        out, lse = module("attend").meaning(np, q, k, v, rows, cols, mask, scale, v.shape[-1])
+        out, lse = module("attend").meaning(np, q, k, v, rows, cols, mask, score, v.shape[-1])
         return out, lse
 
     def attend_backward(
@@ -42,13 +45,13 @@ class Dense:
         delta: Array,
         rows: Array,
         cols: Array,
-        mask: str,
-        scale: float,
+        mask: Mask,
+        score: Score,
     ) -> tuple[Array, Array, Array]:
         """Differentiate as the op's meaning says."""
         arrays = [_computed(x) for x in (q, k, v, do, lse, delta)]
         meaning = module("attend_backward").meaning
-        dq, dk, dv = meaning(np, *arrays, rows, cols, mask, scale, v.shape[-1], shared=False)
+        dq, dk, dv = meaning(np, *arrays, rows, cols, mask, score, v.shape[-1], shared=False)
         return dq, dk, dv
 
 
@@ -69,44 +72,71 @@ def kernel_called(name: str | Kernel) -> Kernel:
     return Dense() if name == "dense" else find(name)
 
 
-def bind(op: Op, where: Where, kernel: Kernel, xp: ModuleType | Any = np) -> Meaning:
+def bind(op: Op, where: Where, kernel: Kernel, xp: ModuleType | Any = np, heads: Heads | None = None) -> Meaning:
     """Return what a compute op does with one rank's arrays, in the order of its inputs.
 
     Args:
         where: the positions that tokens stand for on that rank.
         kernel: attends; it works on NumPy arrays, and arrays of another library are taken there and back.
+        heads: the numbers of the model's query heads of which a value has rows there; for scores that heads bias.
     """
     if op.kind == "attend":
-        return _attend(op, where, kernel, xp)
+        return _attend(op, where, kernel, xp, score_of(op, heads))
     if op.kind == "attend_backward":
-        return _attend_backward(op, where, kernel, xp)
+        return _attend_backward(op, where, kernel, xp, score_of(op, heads))
+    if op.kind in ("seen", "widen"):
+        rows, found = (where(x.tokens) for x in (op.inputs[0], op.outputs[0]))
+        index = {"keep": _kept(rows, found)} if op.kind == "seen" else {"source": _sources(rows, found)}
+        return functools.partial(module(op.kind).meaning, xp, **{name: xp.asarray(x) for name, x in index.items()})
     if getattr(module(op.kind), "ROWS", False):
-        rows = tuple(len(where(v.tokens)) for v in op.outputs)
-        return functools.partial(module(op.kind).meaning, xp, rows=rows, **op.params)
+        counts = tuple(len(where(v.tokens)) for v in op.outputs)
+        return functools.partial(module(op.kind).meaning, xp, rows=counts, **op.params)
     return functools.partial(module(op.kind).meaning, xp, **op.params)
 
 
-def _attend(op: Op, where: Where, kernel: Kernel, xp: Any) -> Meaning:
+def score_of(op: Op, heads: Heads | None) -> Score:
+    """How an attention op makes logits on a rank: the slopes of a bias are those of the heads that it has there."""
+    slopes = None
+    if of := op.params.get("alibi", 0):
+        if heads is None:
+            raise TypeError(f"op {op.id} {op.kind} biases scores by head: bind needs to know which heads a rank has")
+        slopes = alibi_slopes(of)[heads(op.inputs[0])]
+    return Score(op.params["scale"], op.params.get("softcap", 0.0), slopes)
+
+
+def _kept(rows: Array, kept: Array) -> Array:
+    """Which of the rows are kept, in order."""
+    return np.flatnonzero(np.isin(rows, kept))
+
+
+def _sources(rows: Array, wide: Array) -> Array:
+    """Where each of more rows stands among the rows, -1 where it does not."""
+    source = np.full(len(wide), -1)
+    source[_kept(wide, rows)] = np.arange(len(rows))
+    return source
+
+
+def _attend(op: Op, where: Where, kernel: Kernel, xp: Any, score: Score) -> Meaning:
     rows, cols = (where(x.tokens) for x in op.inputs[:2])
-    mask, scale, width = op.params["mask"], op.params["scale"], op.params["head_dim_v"]
+    mask, width = op.params["mask"], op.params["head_dim_v"]
     dtype, attend = np.dtype(op.outputs[0].type.dtype), kernel.attend
 
     def run(q: Any, k: Any, v: Any) -> tuple[Any, ...]:
         q, k, v = (np.asarray(x) for x in (q, k, v))
-        out, lse = attend(q, k, v[..., :width], rows, cols, mask, scale)
+        out, lse = attend(q, k, v[..., :width], rows, cols, mask, score)
         return _returned((out, lse), dtype, xp)
 
     return run
 
 
-def _attend_backward(op: Op, where: Where, kernel: Kernel, xp: Any) -> Meaning:
+def _attend_backward(op: Op, where: Where, kernel: Kernel, xp: Any, score: Score) -> Meaning:
     rows, cols = (where(x.tokens) for x in op.inputs[:2])
-    mask, scale, width = op.params["mask"], op.params["scale"], op.params["head_dim_v"]
+    mask, width = op.params["mask"], op.params["head_dim_v"]
     dtype, shared, attend_backward = np.dtype(op.outputs[0].type.dtype), op.params["shared"], kernel.attend_backward
 
     def run(q: Any, k: Any, v: Any, do: Any, lse: Any, delta: Any) -> tuple[Any, ...]:
         q, k, v, do, lse, delta = (np.asarray(x) for x in (q, k, v, do, lse, delta))
-        gradients = attend_backward(q, k, v[..., :width], do, lse, delta, rows, cols, mask, scale)
+        gradients = attend_backward(q, k, v[..., :width], do, lse, delta, rows, cols, mask, score)
         return _returned(joined(*gradients, shared), dtype, xp)
 
     return run

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from math import prod, sqrt
+from math import inf, prod, sqrt
 
 import numpy as np
 
 from algorithms.ir import Attention
+from algorithms.ir.score import alibi_slopes
 from executor.arrays import Array, Arrays, input_types
 from executor.errors import BadInput
 from executor.exactness import FACTOR
@@ -71,7 +72,7 @@ def check_inputs(problem: Attention, arrays: Arrays) -> None:
             at = tuple(int(i) for i in np.argwhere(~finite)[0])
             raise BadInput(f"inputs must be finite: {name}{list(at)} is {array[at]}")
         _check_products(name, array)
-    _check_scores(problem, arrays["q"], arrays["k"])
+    _check_scores(problem, arrays)
 
 
 def _check_products(name: str, array: Array) -> None:
@@ -82,16 +83,22 @@ def _check_products(name: str, array: Array) -> None:
         raise BadInput(f"input {name} holds {largest:.3g}: {computed.name} has no products of numbers over {limit:.2g}")
 
 
-def _check_scores(problem: Attention, q: Array, k: Array) -> None:
+def _check_scores(problem: Attention, arrays: Arrays) -> None:
     """The bound on out grows with the scores: it must still be far below the values, or nothing could fail it.
 
     By Cauchy and Schwarz, max|q . k| <= max|q| max|k|.
     """
     with np.errstate(over="ignore"):
-        lengths = [float(np.linalg.norm(x.astype(np.float64), axis=-1).max(initial=0.0)) for x in (q, k)]
+        wide = (arrays[name].astype(np.float64) for name in ("q", "k"))
+        lengths = [float(np.linalg.norm(x, axis=-1).max(initial=0.0)) for x in wide]
     computed = COMPUTED_IN[problem.dtype]
     limit = LOOSEST / (FACTOR * float(np.finfo(computed).eps)) - 1
-    if (largest := prod(lengths) * problem.scale) > limit:
+    largest = min(prod(lengths) * problem.scale, problem.softcap or inf)
+    if problem.alibi:
+        largest += float(alibi_slopes(problem.heads).max()) * (min(problem.mask.reach, problem.key_len - 1))
+    if problem.sinks:
+        largest = max(largest, float(np.abs(arrays["sinks"]).max()))
+    if largest > limit:
         raise BadInput(
             f"scores may reach {largest:.3g}, where {computed.name} tells too few weights apart to prove anything: "
             f"at most {limit:.2g}"

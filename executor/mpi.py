@@ -15,6 +15,7 @@ from algorithms.ir import Mesh, Op, Schedule
 from algorithms.ir.mesh import Axes
 from algorithms.ir.order import peak_bytes
 from algorithms.ir.timeline import Timeline, lines
+from algorithms.ops.load import query_heads
 from algorithms.ops.permute import senders
 from algorithms.ways.transfers import rounds
 from executor.arrays import Array, Arrays, Positions, loaded
@@ -127,7 +128,7 @@ def lowered(
         if op.kind == "load":
             shard = loaded(op, arrays, schedule, rank)
             return lambda: (shard,)
-        return bind(op, positions, kernel)
+        return bind(op, positions, kernel, heads=lambda v: query_heads(v, schedule.problem, schedule.mesh, rank))
 
     def communicate(op: Op) -> Communication:
         comm, group, member, ranks = streams.stand(schedule.mesh, op.over, op.lane)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algorithms import unknown
-from algorithms.ir.layout import LAYOUTS, layout
-from algorithms.ir.mask import MASKS, check_mask
+from algorithms.ir.layout import layout
+from algorithms.ir.mask import CAUSAL, FULL, Mask
 from algorithms.ir.problem import PHASES
+from algorithms.masks import mask_from
 from algorithms.options import DTYPES, algorithms_from
 from algorithms.ways import parse
 from executor import launch
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
 Options = Mapping[str, Any]
+_SCORES = ("softcap", "alibi", "sinks")
 _SIZES = ("heads", "kv_heads", "head_dim", "head_dim_v", "shared_kv", "seq", "cached", "new", "batch")
 
 
@@ -100,15 +102,22 @@ def _text(todo: Sequence[Case], options: Options) -> str:
 
 
 def _asked(options: Options) -> Asked:
-    mask, dealt = options["mask"], options["layout"]
+    dealt = options["layout"]
     phases = PHASES if options["phase"] == "all" else (options["phase"],)
     if phases[0] not in PHASES:
         raise BadInput(unknown("phase", phases[0], PHASES, other="all"))
-    masks = MASKS if mask == "both" else (_read(lambda: check_mask(mask)),)
-    layouts = LAYOUTS if dealt == "all" else (_read(lambda: layout(dealt, 1, 1)).kind,)
+    masks = _read(lambda: _masks(options["mask"], options["lengths"]))
+    layouts = () if dealt == "all" else (_read(lambda: layout(dealt, 1, 1)).kind,)
     dtypes = {name: DTYPES.get(options[name], options[name]) for name in ("dtype", "state_dtype")}
-    sizes: dict[str, Any] = {name: options[name] for name in (*_SIZES, "tp", "dp", "mesh")}
+    sizes: dict[str, Any] = {name: options[name] for name in (*_SIZES, *_SCORES, "tp", "dp", "mesh")}
     return Asked(phases, masks, layouts, **sizes | dtypes)
+
+
+def _masks(said: str | None, lengths: str | None) -> tuple[Mask, ...]:
+    """The masks that were said: none is a few of each kind, both are those that have no number."""
+    if said == "both" and lengths is None:
+        return FULL, CAUSAL
+    return () if said is None and lengths is None else (mask_from(said or "causal", lengths),)
 
 
 def _ways(options: Options) -> Mapping[str, str] | None:

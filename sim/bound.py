@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.ir.mask import count_pairs
 from algorithms.ir.mesh import Mesh
+from algorithms.ir.pairs import count_pairs
 from algorithms.ir.problem import ITEMSIZE, Attention
 from algorithms.ir.tokens import Runs
 from sim.network import machines_of
@@ -34,9 +34,8 @@ class Bound(NamedTuple):
 
 def visible_pairs(problem: Attention) -> int:
     """(query, key) pairs that the mask leaves, of one sequence."""
-    queries = Runs(np.array([problem.cached]), np.array([problem.query_len]), 1)
     keys = Runs(np.array([0]), np.array([problem.key_len]), 1)
-    return int(count_pairs(problem.mask, queries, keys).visible)
+    return int(count_pairs(problem.mask, problem.query_runs, keys).visible)
 
 
 def flop(problem: Attention) -> tuple[float, float]:
@@ -87,7 +86,8 @@ def least_ingress(problem: Attention, mesh: Mesh) -> float:
 
     A query that sees a share a of the keys takes as large a share of what the other ranks hold, or is attended
     elsewhere and its row received: min(a * others, own) >= a * min(others, own). The mean of a is the share of
-    pairs that the mask leaves, where queries and keys are dealt alike.
+    pairs that the mask leaves, where queries and keys are dealt alike. Of a window, or of documents, all that a query
+    sees may lie on its own rank: then nothing is known.
     """
     tp, dp = mesh.axes.get("tp", 1), mesh.axes.get("dp", 1)
     return _least_received(problem, tp, dp, mesh.size // (tp * dp))
@@ -95,7 +95,7 @@ def least_ingress(problem: Attention, mesh: Mesh) -> float:
 
 def _least_received(problem: Attention, tp: int, dp: int, p: int) -> float:
     """Bytes that the average of p equal shares of a sequence must receive from the others."""
-    if p == 1:
+    if p == 1 or not problem.mask.plain:
         return 0.0
     values = 0 if problem.shared_kv else problem.head_dim_v
     keys = problem.batch // dp * max(1, problem.kv_heads // tp) * problem.key_len

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any, NamedTuple
 
 from algorithms.ir import Attention, Inapplicable, Mesh, Program, Schedule
 from algorithms.ir.job import Job
 from algorithms.ir.mesh import JOB_AXES
-from algorithms.ir.timeline import Timeline
 from algorithms.own import traced
 from sim.bound import Bound, bound
 from sim.detours import NoPathError
 from sim.faults import REROUTE_DELAY, Fault
+from sim.jitter import Jitter
+from sim.pacing import PLAIN, Pacing
+from sim.repeats import Repeats, repeated
 from sim.result import Errors, Result, result
-from sim.simulate import Site, simulate
+from sim.simulate import Site
 
 Programs = Mapping[str, Mapping[str, Program]]  # by algorithm, then by phase
 Progress = Callable[[float, str], None]  # share done, what is being done
-LIBRARY_WAYS = {"all_reduce": ("ring", "doubling")}  # long messages take the ring, short ones a tree's few steps
 
 
 class Refusal(NamedTuple):
@@ -70,11 +70,8 @@ class Comparison:
 
 
 def layouts(program: Program, problem: Attention, asked: str) -> tuple[str, ...]:
-    """Layouts worth trying: the program's own where a causal mask must be balanced, else contiguous."""
-    if asked != "auto":
-        return (asked,)
-    balance = problem.mask == "causal" and problem.phase != "decode"
-    return program.layouts if balance else ("contiguous",)
+    """Layouts worth trying: the one asked for, or those that the program knows to suit the mask."""
+    return program.tries(problem) if asked == "auto" else (asked,)
 
 
 def meshes(program: Program, job: Job) -> list[Mesh]:
@@ -83,7 +80,7 @@ def meshes(program: Program, job: Job) -> list[Mesh]:
     Raises:
         Inapplicable: the mesh typed has other axes.
     """
-    found = job.meshes(program.axes)
+    found = job.meshes(program.axes, program.equal)
     if not found:
         typed = [axis for axis in job.axes or () if axis not in JOB_AXES]
         raise Inapplicable(f"it runs over mesh axes {', '.join(program.axes)}, not {', '.join(typed) or 'none'}")
@@ -123,30 +120,42 @@ def compare(
     errors: Errors | None = None,
     faults: Sequence[Fault] = (),
     reroute_delay: float = REROUTE_DELAY,
+    jitters: Sequence[Jitter | None] = (None,),
+    pacing: Pacing = PLAIN,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Simulate every candidate and rank them by time, those that fit the memory first.
+    """Simulate every candidate and rank them by median time, those that fit the memory first.
 
     Args:
         site: the cluster, with as many ranks as the job.
         layout: one layout for all, or auto.
         errors: stated relative errors of the model.
         faults: what is slow, down, busy or late; what has no path then cannot run.
+        jitters: how compute times vary in each repeat; the median ranks.
+        pacing: how the rounds of collectives follow each other.
     """
+    how = {"faults": faults, "reroute_delay": reroute_delay, "jitters": jitters, "pacing": pacing}
     todo, refused = candidates(programs, problem, job, layout)
     least = bound(problem, job.mesh({"cp": job.cp}), site)
     ranked: list[tuple[Candidate, Result]] = []
     for number, candidate in enumerate(todo):
-        if progress is not None:
-            progress(number / len(todo), str(candidate))
+        part = _part(progress, number, len(todo), str(candidate))
         try:
-            schedule, timeline = run(candidate, site, ways, faults=faults, reroute_delay=reroute_delay)
+            schedule, runs = run(candidate, site, ways, progress=part, **how)
         except (Inapplicable, NoPathError) as reason:
             refused.append(Refusal(candidate.algorithm, candidate.mesh.axes, str(reason)))
             continue
-        ranked.append((candidate, result(candidate.algorithm, schedule, timeline, site, least, errors or Errors())))
+        ranked.append((candidate, result(candidate.algorithm, schedule, runs, site, least, errors or Errors())))
     ranked.sort(key=lambda pair: (not pair[1].fits, pair[1].time_s, pair[0].algorithm))
     return Comparison(tuple(_distinct(ranked)), tuple(_once(refused)), least)
+
+
+def _part(progress: Progress | None, number: int, of: int, what: str) -> Callable[[float, float], None] | None:
+    """The progress of one candidate of several, said at its start too."""
+    if progress is None:
+        return None
+    progress(number / of, what)
+    return lambda share, _: progress((number + share) / of, what)
 
 
 def _once(refused: list[Refusal]) -> list[Refusal]:
@@ -159,28 +168,10 @@ def _once(refused: list[Refusal]) -> list[Refusal]:
 
 def run(
     candidate: Candidate, site: Site, ways: Mapping[str, str] | None = None, **how: Any
-) -> tuple[Schedule, Timeline]:
-    """Trace and simulate one candidate; `how` is what else `simulate` takes."""
+) -> tuple[Schedule, Repeats]:
+    """Trace and simulate one candidate; `how` is what else `repeated` takes."""
     schedule = candidate.schedule()
-    return schedule, fastest(schedule, site, ways, **how)
-
-
-def fastest(schedule: Schedule, site: Site, ways: Mapping[str, str] | None = None, **how: Any) -> Timeline:
-    """Simulate a schedule in the fastest of the ways that a collective library chooses from.
-
-    Args:
-        ways: way by collective, where one was asked for. how: what else `simulate` takes.
-    """
-    timelines = (simulate(schedule, site, ways=chosen, **how) for chosen in choices(schedule, ways or {}))
-    return min(timelines, key=lambda timeline: timeline.makespan)
-
-
-def choices(schedule: Schedule, asked: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """The ways to try: those asked for, and for other collectives every one that libraries choose from by size."""
-    used = {op.kind for op in schedule.ops}
-    free = [kind for kind in LIBRARY_WAYS if kind in used and kind not in asked]
-    for picked in product(*(LIBRARY_WAYS[kind] for kind in free)):
-        yield {**asked, **dict(zip(free, picked, strict=True))}
+    return schedule, repeated(schedule, site, ways, **how)
 
 
 def _distinct(ranked: list[tuple[Candidate, Result]]) -> Iterator[tuple[Candidate, Result]]:
@@ -199,4 +190,4 @@ def _trivial(candidate: Candidate) -> int:
 
 def _numbers(found: Result) -> tuple[object, ...]:
     """What two results that are the same schedule share."""
-    return found.layout, found.time_s, found.compute_s, found.sent_bytes, found.peak_bytes
+    return found.layout, found.times_s, found.compute_s, found.sent_bytes, found.peak_bytes

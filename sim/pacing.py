@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from algorithms import unknown
+from algorithms.ir import Inapplicable
 from algorithms.ir.expr import Ints
 from algorithms.ir.mesh import Axes, Mesh
 from algorithms.ways import COLLECTIVES
@@ -94,7 +95,9 @@ class Pacing:
         most = max((int(one.nbytes.at().max()) for group in rounds for one in group), default=0)
         wanted = -(-most // self.chunk_nbytes) if self.chunk_nbytes else self.chunks
         if wanted > MOST_CHUNKS:
-            raise ValueError(f"--chunk-size {self.chunk_nbytes} cuts {most} bytes into more than {MOST_CHUNKS} chunks")
+            raise Inapplicable(
+                f"--chunk-size {self.chunk_nbytes} cuts {most} bytes into more than {MOST_CHUNKS} chunks"
+            )
         return max(1, min(wanted, most))
 
     def describe(self) -> dict[str, Any]:

@@ -93,6 +93,7 @@ RANKING = (
     ("mesh", "whole"),
     ("layout", "whole"),
     ("time", "right"),
+    ("p10..p90", "right"),
     ("+-", "right"),
     ("exposed", "right"),
     ("sent", "right"),
@@ -114,7 +115,7 @@ def ranking(results: Sequence[Result], tried: Mapping[str, int], width: int = PL
         tried: how many meshes and layouts of each algorithm were tried; a column of its own unless empty.
         width: columns there are; where they are few, some of the table's are left out.
     """
-    left_out = set() if tried else {"tried"}
+    left_out = ({"tried"} if not tried else set()) | ({"p10..p90"} if not varied(results) else set())
     if width < WIDE:
         left_out |= {"+-", "busiest", "tried"}
     rows = [
@@ -144,7 +145,17 @@ def tie_text(results: Sequence[Result]) -> str:
     marked = [tied(found, results) for found in results]
     ties = sum(marked)
     which = f"the first {ties}" if all(marked[:ties]) else f"the {ties} marked"
-    return f"= {which} cannot be told apart: their times overlap within the stated error" if ties else ""
+    return f"= {which} cannot be told apart: their times overlap within {within(results)}" if ties else ""
+
+
+def varied(results: Sequence[Result]) -> bool:
+    """Whether the results have repeats."""
+    return any(len(found.times_s) > 1 for found in results)
+
+
+def within(results: Sequence[Result]) -> str:
+    """What widens the times of results."""
+    return "the band of repeats and the stated error" if varied(results) else "the stated error"
 
 
 LEGEND = (
@@ -152,6 +163,7 @@ LEGEND = (
     "bound: time as a multiple of the bound; busiest: what is busy most of the time: a class of link, or the GPUs\n"
     "with arithmetic (compute), their memory or launches; waiting where nothing is"
 )
+BAND = "time: the median of the repeats; p10..p90: their 10th and 90th percentile; +-: the stated error alone"
 UNFIT = "! more than the memory of a GPU, weights not counted: it cannot run as it is, and stands last"
 
 
@@ -172,7 +184,8 @@ def _row(place: str, found: Result) -> list[Cell]:
         mesh_text(found.mesh),
         found.layout,
         format_seconds(found.time_s),
-        f"{found.time_high_s / found.time_s - 1:.0%}" if found.time_s else "",
+        _span(found.p10_s, found.p90_s),
+        f"{found.time_high_s / found.p90_s - 1:.0%}" if found.p90_s else "",
         format_seconds(found.exposed_communication_s),
         format_bytes(found.sent_bytes.mean),
         format_bytes(found.peak_bytes.max) + ("" if found.fits else "!"),
@@ -180,6 +193,13 @@ def _row(place: str, found: Result) -> list[Cell]:
         f"{found.time_s / found.bound_s:.2f}x" if found.bound_s else "",
         found.bottleneck,
     ]
+
+
+def _span(first: float, last: float) -> str:
+    """Two times, with one unit where it is the same."""
+    low, high = format_seconds(first), format_seconds(last)
+    number, _, unit = low.partition(" ")
+    return f"{number if high.endswith(f' {unit}') else low}..{high}"
 
 
 def idle_axes(results: Sequence[Result]) -> list[str]:

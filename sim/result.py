@@ -15,8 +15,14 @@ from algorithms.ir.timeline import Timeline
 from sim.binding import binding
 from sim.bound import Bound, flop
 from sim.numbers import rests_on
+from sim.repeats import Band, Repeats
 from sim.simulate import Site
+from sim.useful import useful_share
 
+SECONDS = (
+    *("time_s", "p10_s", "p90_s", "time_low_s", "time_high_s"),
+    *("compute_s", "exposed_communication_s", "bound_s"),
+)
 MOSTLY = 0.5  # share of the time for which something must be busy to be called the bottleneck
 
 
@@ -59,8 +65,12 @@ class Result:
     """What a schedule costs; times in seconds, sizes in bytes, of one layer or of all a model's.
 
     Attributes:
-        time_low_s, time_high_s: the time within the model's stated error.
+        time_s: of repeats with jitter the median; times_s: of each repeat, one where nothing varies.
+        p10_s, p90_s: times that one in ten repeats is not above, and not below.
+        time_low_s, time_high_s: from p10_s less the model's stated error to p90_s and as much more.
         sent_bytes, peak_bytes: over ranks; attention only: no weights, no other layers.
+        useful_share: of the keys and values that ranks receive, the share of bytes that some query there sees; None
+            where nothing is received, or said.
         memory_bytes: of the smallest GPU; None where the cluster does not say. fits: whether the peak is within.
         link_bytes: carried by each class of link, all ranks together.
         flop_rate: FLOP/s of each GPU, visible pairs only; mfu: as a share of the data-sheet peak.
@@ -75,12 +85,16 @@ class Result:
     ways: Mapping[str, str]
     per: str
     time_s: float
+    times_s: tuple[float, ...]
+    p10_s: float
+    p90_s: float
     time_low_s: float
     time_high_s: float
     compute_s: float
     exposed_communication_s: float
     sent_bytes: Range
     peak_bytes: Range
+    useful_share: float | None
     memory_bytes: float | None
     fits: bool
     link_bytes: Mapping[str, int]
@@ -91,13 +105,13 @@ class Result:
     rests_on: tuple[str, ...]
 
     def ties(self, best: Result) -> bool:
-        """Whether the two cannot be told apart within the model's stated error, and both fit the memory."""
+        """Whether the two cannot be told apart within band and stated error, and both fit the memory."""
         return self.fits and best.fits and self.time_low_s <= best.time_high_s
 
     def times(self, layers: int) -> Result:
         """The same for a whole model: layer after layer, nothing overlapping; memory stays that of one."""
-        seconds = ("time_s", "time_low_s", "time_high_s", "compute_s", "exposed_communication_s", "bound_s")
-        scaled: dict[str, Any] = {name: getattr(self, name) * layers for name in seconds}
+        scaled: dict[str, Any] = {name: getattr(self, name) * layers for name in SECONDS}
+        scaled["times_s"] = tuple(time * layers for time in self.times_s)
         least, mean, most = self.sent_bytes
         sent = Range(least * layers, mean * layers, most * layers)
         carried = {kind: nbytes * layers for kind, nbytes in self.link_bytes.items()}
@@ -109,9 +123,11 @@ class Result:
         return plain | {name: plain[name]._asdict() for name in ("sent_bytes", "peak_bytes")}
 
 
-def result(algorithm: str, schedule: Schedule, timeline: Timeline, site: Site, least: Bound, errors: Errors) -> Result:
+def result(algorithm: str, schedule: Schedule, runs: Repeats, site: Site, least: Bound, errors: Errors) -> Result:
     """Sum up a simulated schedule of one layer."""
+    timeline, band = runs.timeline, Band.of(runs.times)
     compute, exposed, seconds = timeline.compute, timeline.exposed, timeline.makespan
+    below, above = (band.p10 / seconds, band.p90 / seconds) if seconds > 0 else (1.0, 1.0)
     ranks, problem = schedule.mesh.size, schedule.problem
     rate = sum(flop(problem)) / seconds / ranks if seconds > 0 else 0.0
     peak = float(np.broadcast_to(site.machine.peaks(problem.dtype), site.network.ranks)[:ranks].mean())
@@ -124,12 +140,16 @@ def result(algorithm: str, schedule: Schedule, timeline: Timeline, site: Site, l
         ways=ways,
         per="layer",
         time_s=seconds,
-        time_low_s=compute * (1 - errors.compute) + exposed * (1 - errors.communication),
-        time_high_s=compute * (1 + errors.compute) + exposed * (1 + errors.communication),
+        times_s=runs.times,
+        p10_s=band.p10,
+        p90_s=band.p90,
+        time_low_s=below * (compute * (1 - errors.compute) + exposed * (1 - errors.communication)),
+        time_high_s=above * (compute * (1 + errors.compute) + exposed * (1 + errors.communication)),
         compute_s=compute,
         exposed_communication_s=exposed,
         sent_bytes=Range.of(timeline.sent_per_rank()),
         peak_bytes=Range.of(timeline.peak),
+        useful_share=useful_share(schedule),
         memory_bytes=memory,
         fits=memory is None or int(timeline.peak.max()) <= memory,
         link_bytes=timeline.link_bytes,

@@ -143,7 +143,7 @@ def _what_if(conditions: Conditions, jitter: Jitter | None) -> dict[str, Any]:
     if any(fault.what == "down" for fault in conditions.faults):
         about["reroute_delay_s"] = conditions.reroute_delay
     if jitter is not None:
-        about["jitter"] = {"spread": jitter.spread, "seed": jitter.seed, "repeat": jitter.repeat}
+        about["jitter"] = {**jitter.describe(), "repeat": jitter.repeat}
     return about
 
 

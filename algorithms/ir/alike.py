@@ -12,22 +12,23 @@ from dataclasses import replace
 import numpy as np
 
 from algorithms.ir.expr import Coords, Ints
-from algorithms.ir.layout import Layout
+from algorithms.ir.layout import LAYOUTS, Layout
+from algorithms.ir.mask import FULL, Mask
 from algorithms.ir.tokens import Block, Tokens
 
 LENGTHS = 4  # combinations of the lengths of a shard's runs: two runs, each short or long by one
 
 
-def alike(mask: str, rows: Tokens, cols: Tokens, coords: Coords) -> Ints | None:
+def alike(mask: Mask, rows: Tokens, cols: Tokens, coords: Coords) -> Ints | None:
     """Return a small number a rank, or one for all: where it is equal, so are the counts of the tile.
 
-    None where no such number is known.
+    None where no such number is known: of a window or of documents it matters how far a is from b, and where they are.
     """
-    if not isinstance(rows, Block) or not isinstance(cols, Block):
+    if not isinstance(rows, Block) or not isinstance(cols, Block) or not mask.plain or rows.layout.kind not in LAYOUTS:
         return None
     if replace(rows.layout, n=0) != replace(cols.layout, n=0) or rows.layout.n != cols.layout.n:
         return None
-    if mask == "full" and rows.layout.even:
+    if mask == FULL and rows.layout.even:
         return np.zeros((), np.int64)
     a, b = rows.index.at(coords), cols.index.at(coords)
     order: Ints = (a >= b).view(np.int8) + (a > b).view(np.int8)  # type: ignore[assignment]  # as short as it is

@@ -34,10 +34,15 @@ class Job:
         inner = {"tp": self.tp} if self.tp > 1 and "tp" not in axes else {}
         return Mesh(**outer, **axes, **inner)
 
-    def meshes(self, axes: Sequence[str]) -> list[Mesh]:
-        """The meshes over an algorithm's axes: the one typed, if those are its axes, or every split of cp over them."""
+    def meshes(self, axes: Sequence[str], equal: Sequence[str] = ()) -> list[Mesh]:
+        """The meshes over an algorithm's axes: the one typed, if those are its axes, or every split of cp over them.
+
+        Args:
+            equal: axes that must have one size; other splits are left out.
+        """
         if self.axes is None:
-            return [self.mesh(dict(zip(axes, sizes, strict=True))) for sizes in factorisations(self.cp, len(axes))]
+            splits = (dict(zip(axes, sizes, strict=True)) for sizes in factorisations(self.cp, len(axes)))
+            return [self.mesh(split) for split in splits if len({split[axis] for axis in equal}) <= 1]
         return [self.mesh(self.axes)] if set(self.axes) - set(JOB_AXES) == set(axes) else []
 
 

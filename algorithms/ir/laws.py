@@ -6,21 +6,28 @@ and adds what only the whole can show: S1, S2, S8, S9, S10.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from algorithms import unknown
-from algorithms.ir.expr import Const, Ints, ScheduleError
+from algorithms.ir.expr import Const, Coords, Ints, ScheduleError
+from algorithms.ir.layout import Layout
+from algorithms.ir.mask import FULL
 from algorithms.ir.mesh import JOB_AXES, Mesh
 from algorithms.ir.order import overwrites
+from algorithms.ir.problem import Attention
 from algorithms.ir.schedule import Op, Schedule, Value, per_rank
-from algorithms.ir.tokens import Runs, Tokens
+from algorithms.ir.segments import Segments, cut, segments
+from algorithms.ir.tokens import Block, Gather, Runs, Tokens
 from algorithms.ops import module
 from algorithms.ops.load import shard_width
 
 _PRIMES = np.array([2**31 - 1, 2**31 - 19], dtype=np.int64)
 _BASES = np.array([1_234_567_891, 987_654_323], dtype=np.int64)
 Met = Ints | None
-RESULTS = ("out", "lse", "dq", "dk", "dv")
+RESULTS = ("out", "lse", "dq", "dk", "dv", "dsinks")
+BY_QUERIES = ("dk", "dv", "dsinks")  # results that meet queries; the others meet keys
 WHOLE = {"prefill": ("out", "lse"), "decode": ("out", "lse"), "train": ("dq", "dk", "dv")}
 
 
@@ -54,22 +61,59 @@ def _written_once_and_before(schedule: Schedule) -> None:
 
 
 def _exactly_once(schedule: Schedule, laws: Laws, met: dict[int, Met]) -> None:
-    problem = schedule.problem
-    keys = laws.of_runs(Runs(np.array([0]), np.array([problem.key_len]), 1))
-    queries = laws.of_runs(Runs(np.array([problem.cached]), np.array([problem.query_len]), 1))
-    sides = {f"result {name}": (v, name in ("dk", "dv")) for name, v in schedule.results.items()}
-    sides |= {f"lse of op {op.id}": (op.inputs[4], False) for op in schedule.ops if op.kind == "attend_backward"}
-    for name, (v, by_queries) in sides.items():
-        what, want = ("query", queries) if by_queries else ("key", keys)
-        got = met.get(v.id)
-        wrong = np.arange(laws.mesh.size) if got is None else np.flatnonzero((got != want).any(-1))
-        holds = per_rank(v.type.rows, laws.mesh) > 0
-        wrong = wrong[holds[wrong]]
+    for name, v in _meeting(schedule).items():
+        what, want = _wanted(schedule, name)
+        wrong = _differs(met.get(v.id), laws.of_runs(want), laws.mesh)
+        wrong = wrong[per_rank(v.type.rows, laws.mesh)[wrong] > 0]
+        if len(wrong) and schedule.problem.mask != FULL:
+            wrong = np.intersect1d(wrong, _unseen_aside(schedule, name, v))
         if len(wrong):
             raise ScheduleError(
                 f"S8: {schedule.name}: {name} of rank {wrong[0]} has not met every {what} exactly once "
                 f"({len(wrong)} of {laws.mesh.size} ranks)"
             )
+
+
+def _meeting(schedule: Schedule) -> dict[str, Value]:
+    """The values whose rows must have met all of the other side, each once, by what messages call them."""
+    place = {"attend_backward": 4, "sink_gradient": 1}
+    named = [(f"result {name}", v) for name, v in schedule.results.items()]
+    named += [(f"lse of op {op.id}", op.inputs[place[op.kind]]) for op in schedule.ops if op.kind in place]
+    first = {(v.id, _side(name)): (name, v) for name, v in reversed(named)}
+    return dict(reversed(first.values()))
+
+
+def _side(name: str) -> str:
+    """Which side a value must have met: queries, keys, or keys and the sink."""
+    result = name.removeprefix("result ")
+    return "query" if result in BY_QUERIES else "key" if result == "dq" else "key and the sink"
+
+
+def _wanted(schedule: Schedule, name: str) -> tuple[str, Runs]:
+    """What a value must have met: all queries; or all keys, and where there are sinks one more that stands for them."""
+    side, problem = _side(name), schedule.problem
+    if side == "query":
+        return side, problem.query_runs
+    one_more = problem.sinks and side != "key"
+    return side if one_more else "key", Runs(np.array([0]), np.array([problem.key_len + one_more]), 1)
+
+
+def _differs(got: Met, want: Ints, mesh: Mesh) -> Ints:
+    """The ranks that have not met what they should."""
+    return np.arange(mesh.size) if got is None else np.flatnonzero((got != want).reshape(mesh.size, -1).any(-1))
+
+
+def _unseen_aside(schedule: Schedule, name: str, v: Value) -> Ints:
+    """The ranks that have not met all that some row of theirs sees, looked at segment by segment."""
+    _, want = _wanted(schedule, name)
+    wrong = np.zeros(schedule.mesh.size, dtype=bool)
+    for part in segments(schedule, v, name.removeprefix("result ") in BY_QUERIES, want):
+        laws = Laws(schedule.mesh, part)
+        got = laws.follow(schedule).get(v.id)
+        if got is None:
+            return np.arange(schedule.mesh.size)
+        wrong |= ((got != laws.of_runs(cut(want, part.edges))).any(-1) & part.needed).any(-1)
+    return np.flatnonzero(wrong)
 
 
 def _every_row(schedule: Schedule, laws: Laws) -> None:
@@ -78,8 +122,7 @@ def _every_row(schedule: Schedule, laws: Laws) -> None:
     _every_head(schedule)
     copies = int(np.prod([mesh.axes.get(a, 1) for a in JOB_AXES]))
     for name, v in schedule.results.items():
-        start, n = (0, problem.key_len) if name in ("dk", "dv") else (problem.cached, problem.query_len)
-        whole = laws.of_runs(Runs(np.array([start]), np.array([n]), 1))
+        whole = laws.of_runs(_rows_of(name, problem))
         held = laws.name(v.tokens)
         dealt = (held.sum(0) % _PRIMES == whole * copies % _PRIMES).all()
         if not dealt and not (held == whole).all():
@@ -88,14 +131,23 @@ def _every_row(schedule: Schedule, laws: Laws) -> None:
             )
 
 
+def _rows_of(name: str, problem: Attention) -> Runs:
+    """The positions of a result's rows."""
+    if name not in BY_QUERIES:
+        return problem.query_runs
+    start, n = (problem.key_len, 1) if name == "dsinks" else (0, problem.key_len)
+    return Runs(np.array([start]), np.array([n]), 1)
+
+
 def _every_result(schedule: Schedule) -> None:
     for name in schedule.results:
         if name not in RESULTS:
             raise ScheduleError(f"S10: {schedule.name}: {unknown('result', str(name), RESULTS)}")
     phase = schedule.problem.phase
-    for name in WHOLE[phase]:
+    whole = WHOLE[phase] + ("dsinks",) * (schedule.problem.sinks and phase == "train")
+    for name in whole:
         if name not in schedule.results:
-            raise ScheduleError(f"S10: {schedule.name}: {phase} has results {', '.join(WHOLE[phase])}: no {name}")
+            raise ScheduleError(f"S10: {schedule.name}: {phase} has results {', '.join(whole)}: no {name}")
 
 
 def _every_head(schedule: Schedule) -> None:
@@ -104,7 +156,7 @@ def _every_head(schedule: Schedule) -> None:
     out = (q[0], problem.head_dim_v)
     k = shard_width(mesh, problem, problem.kv_heads, problem.head_dim)
     v = k if problem.shared_kv else (k[0], problem.head_dim_v)
-    expected = {"out": out, "lse": out[:1], "dq": q, "dk": k, "dv": v}
+    expected = {"out": out, "lse": out[:1], "dq": q, "dk": k, "dv": v, "dsinks": out[:1]}
     for name, value in schedule.results.items():
         if value.type.width != expected.get(name, value.type.width):
             raise ScheduleError(
@@ -120,9 +172,11 @@ class Laws:
     chance of about length / 2^62); a token met twice counts twice.
     """
 
-    def __init__(self, mesh: Mesh) -> None:
-        self.mesh = mesh
+    def __init__(self, mesh: Mesh, segments: Segments | None = None) -> None:
+        """Follow what is met as a whole, (P, 2), or of each of some segments of the positions, (P, segments, 2)."""
+        self.mesh, self.segments = mesh, segments
         self._names: dict[int, tuple[Tokens, Ints]] = {}
+        self._shards: dict[Layout, Ints] = {}
 
     def follow(self, schedule: Schedule) -> dict[int, Met]:
         """What each value's rows have met of the other side, by value id."""
@@ -135,12 +189,29 @@ class Laws:
         return met
 
     def name(self, tokens: Tokens) -> Ints:
-        """Fingerprint of the tokens each rank holds, (P, 2)."""
+        """Fingerprint of the tokens each rank holds, (P, ..., 2)."""
         if id(tokens) not in self._names:
-            prints = self.of_runs(tokens.runs(self.mesh.grid()))
-            wide = np.broadcast_to(prints, (*self.mesh.shape, 2)).reshape(-1, 2)
+            prints = self._prints(tokens, self.mesh.grid())
+            own = prints.shape[-1 if self.segments is None else -2 :]
+            wide = np.broadcast_to(prints, (*self.mesh.shape, *own)).reshape(-1, *own)
             self._names[id(tokens)] = tokens, wide
         return self._names[id(tokens)][1]
+
+    def _prints(self, tokens: Tokens, coords: Coords) -> Ints:
+        """Fingerprint of tokens on coordinates; what is known of a layout's shards is not worked out again."""
+        if isinstance(tokens, Gather):
+            each = self._prints(tokens.inner, tokens.inside(coords))
+            own = each.shape[-1 if self.segments is None else -2 :]
+            members = np.broadcast_shapes(each.shape[: -len(own)], (tokens.members,))
+            return np.asarray(np.broadcast_to(each, (*members, *own)).sum(len(members) - 1) % _PRIMES)
+        if isinstance(tokens, Block) and tokens.layout.p <= self.mesh.size:
+            if tokens.layout not in self._shards:
+                self._shards[tokens.layout] = self._named(tokens.layout.runs(np.arange(tokens.layout.p)))
+            return self._shards[tokens.layout][tokens.index.at(coords)]
+        return self._named(tokens.runs(coords))
+
+    def _named(self, runs: Runs) -> Ints:
+        return self.of_runs(runs if self.segments is None else cut(runs, self.segments.edges))
 
     def of_runs(self, runs: Runs) -> Ints:
         """Fingerprint of runs, summed over their last dimension, which becomes the two primes."""
@@ -172,6 +243,15 @@ class Laws:
             if x is not None and found is not None and (self._holds(v, x) * (x != found)).any():
                 raise ScheduleError(f"S8: op {op.id} {op.kind} joins rows that have met different keys")
         return found
+
+    def alike(self, xs: Sequence[Met], op: Op) -> Met:
+        """Met by each of several operands; those that differ cannot be followed and are refused."""
+        first, *others = xs
+        if first is None or any(x is None for x in others):
+            return None
+        if any(np.any(x != first) for x in others):
+            raise ScheduleError(f"S8: op {op.id} {op.kind} joins heads that have met different keys")
+        return first
 
     def together(self, x: Met, op: Op) -> Met:
         """Met by the members of a group together."""

@@ -1,112 +1,170 @@
-"""Masks: which key positions a query position may see, and how many pairs that makes."""
+"""Masks: which key positions a query position may see. Every mask gives each query one interval of keys."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
 from algorithms import unknown
 from algorithms.ir.expr import Ints, ScheduleError
-from algorithms.ir.tokens import Runs
 
-MASKS = ("full", "causal")
-_CHUNK = 1 << 22  # run pairs counted at once: 32 MiB an array
-
-
-class Pairs(NamedTuple):
-    """Visible (query, key) pairs of a tile, and whether some run of it is cut by the mask's edge."""
-
-    visible: Ints
-    mixed: Ints
+MASKS = ("full", "causal")  # those that have no number
+SPELLINGS = (*MASKS, "window:W", "documents:L1+L2+...")
+ANYWHERE = 2**62  # a position after all others
+MOST_TOKENS, MOST_DOCUMENTS = 2**48, 2**20
+SHORT = 60  # letters of a mask that a line of text has room for
 
 
-def check_mask(mask: str) -> str:
-    """Return the mask's name, refusing unknown ones."""
-    if mask not in MASKS:
-        raise ScheduleError(unknown("mask", mask, MASKS))
-    return mask
+class Interval(NamedTuple):
+    """Positions first..last, both included; none where last < first."""
+
+    first: Ints
+    last: Ints
 
 
-def sees(mask: str, rows: Ints, cols: Ints) -> Ints:
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Which keys a query sees, by positions.
+
+    Attributes:
+        causal: none after the query itself.
+        window: a query sees itself and the window - 1 positions before it (causal); 0: all of them.
+        documents: tokens of each of the packed documents, which do not see each other; (): one for all.
+    Raises:
+        ScheduleError: a window that is not causal, a document without tokens, absurd numbers.
+    """
+
+    causal: bool = False
+    window: int = 0
+    documents: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.window <= MOST_TOKENS or (self.window and not self.causal):
+            raise ScheduleError(f"a window is causal and of 1 to 2^48 tokens, got causal={self.causal}, {self.window}")
+        if len(self.documents) > MOST_DOCUMENTS:
+            raise ScheduleError(f"at most 2^20 documents can be packed, got {len(self.documents)}")
+        for number, length in enumerate(self.documents):
+            if not 1 <= length <= MOST_TOKENS:
+                raise ScheduleError(f"a document has 1 to 2^48 tokens: number {number} of the mask has {length}")
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is full or causal over the whole sequence."""
+        return not (self.window or self.documents)
+
+    @property
+    def reach(self) -> int:
+        """How far before itself a query sees at most."""
+        longest = max(self.documents, default=ANYWHERE)
+        return min(longest, self.window or ANYWHERE) - 1
+
+    def interval(self, rows: Ints) -> Interval:
+        """The keys that the queries at `rows` see."""
+        first, last = self._document(rows)
+        if self.window:
+            first = np.maximum(first, rows - (self.window - 1))
+        return Interval(first, rows if self.causal else last)
+
+    def seen_by(self, cols: Ints) -> Interval:
+        """The queries that see the keys at `cols`."""
+        first, last = self._document(cols)
+        if self.window:
+            last = np.minimum(last, cols + (self.window - 1))
+        return Interval(cols if self.causal else first, last)
+
+    def _document(self, positions: Ints) -> Interval:
+        """First and last position of the document that each position is in."""
+        if not self.documents:
+            return Interval(np.zeros_like(positions), np.full_like(positions, ANYWHERE))
+        ends = ends_of(self.documents)
+        number = np.minimum(np.searchsorted(ends, positions, side="right"), len(ends) - 1)
+        return Interval(ends[number] - np.array(self.documents)[number], ends[number] - 1)
+
+    def __str__(self) -> str:
+        inside = f"window:{self.window}" if self.window else "causal" if self.causal else "full"
+        if not self.documents:
+            return inside
+        return self._inside() + "documents:" + "+".join(_repeated(self.documents))
+
+    def _inside(self) -> str:
+        return f"window:{self.window}," if self.window else "" if self.causal else "full,"
+
+    @property
+    def short(self) -> str:
+        """The mask in a few words; of many documents only how many there are, and their lengths."""
+        if len(self.documents) <= 4 or len(str(self)) <= SHORT:
+            return str(self)
+        lengths = f"{min(self.documents)} to {max(self.documents)} tokens"
+        return f"{self._inside()}documents:({len(self.documents)} of {lengths})"
+
+
+FULL, CAUSAL = Mask(), Mask(causal=True)
+
+
+@lru_cache(maxsize=8)
+def ends_of(documents: tuple[int, ...]) -> Ints:
+    """The position after the last of each document."""
+    return np.cumsum(np.array(documents, dtype=np.int64))
+
+
+def parse_mask(text: str) -> Mask:
+    """Read a mask: full, causal, window:W, documents:L1+L2+... (L*3 for three of L), or one of each with a comma.
+
+    Raises:
+        ScheduleError: unknown names, a window or a document of no tokens.
+    """
+    inside: list[str] = []
+    documents: tuple[int, ...] = ()
+    for part in text.split(","):
+        name, colon, numbers = part.strip().partition(":")
+        if name == "documents" and colon and not documents:
+            documents = tuple(length for one in numbers.split("+") for length in _lengths(one, text))
+        elif (name in MASKS and not colon) or (name == "window" and colon):
+            inside.append(part.strip())
+        else:
+            raise ScheduleError(unknown("mask", text, SPELLINGS))
+    if len(inside) > 1:
+        raise ScheduleError(f"mask {_cut(text)} says both {inside[0]} and {inside[1]}: give one or the other")
+    kind, _, window = (inside[0] if inside else "causal").partition(":")
+    if kind != "window":
+        return Mask(kind == "causal", 0, documents)
+    return Mask(True, _count(window, "a window has 1 to 2^48 tokens", text), documents)
+
+
+def _lengths(text: str, mask: str) -> list[int]:
+    length, star, times = text.partition("*")
+    repeat = _count(times, "a document is repeated 1 to 2^20 times", mask, MOST_DOCUMENTS) if star else 1
+    return [_count(length, "a document has 1 to 2^48 tokens", mask)] * repeat
+
+
+def _count(text: str, rule: str, mask: str, most: int = MOST_TOKENS) -> int:
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdecimal() and len(digits) < 20 and 1 <= int(digits) <= most):
+        raise ScheduleError(f"{rule}: got {_cut(text)!r} in mask {_cut(mask)}")
+    return int(digits)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHORT else text[: SHORT - 3] + "..."
+
+
+def _repeated(documents: Sequence[int]) -> list[str]:
+    """Equal neighbours as length*times."""
+    runs = [(length, len(list(same))) for length, same in groupby(documents)]
+    return [f"{length}*{times}" if times > 1 else str(length) for length, times in runs]
+
+
+def as_mask(mask: Mask | str) -> Mask:
+    """Return a mask that may be given as text."""
+    return parse_mask(mask) if isinstance(mask, str) else mask
+
+
+def sees(mask: Mask, rows: Ints, cols: Ints) -> Ints:
     """Whether query position rows may see key position cols, broadcasting."""
-    return np.asarray(cols <= rows if mask == "causal" else np.broadcast_to(True, np.broadcast(rows, cols).shape))
-
-
-def count_pairs(mask: str, rows: Runs, cols: Runs) -> Pairs:
-    """Count the visible pairs of a tile in closed form, without enumerating tokens.
-
-    Args:
-        rows, cols: runs of query and key positions; leading dimensions broadcast.
-    Returns:
-        Counts (and 0/1 flags), of the broadcast leading shape.
-    """
-    rows, cols = coalesced(rows), coalesced(cols)
-    if mask == "full":
-        return Pairs(rows.count.sum(-1) * cols.count.sum(-1), np.zeros((), dtype=np.int64))
-    lead = np.broadcast_shapes(rows.start.shape[:-1], cols.start.shape[:-1])
-    visible, mixed = np.zeros(lead, dtype=np.int64), np.zeros(lead, dtype=np.int64)
-    width = max(1, _CHUNK // max(1, int(np.prod(lead)) * cols.start.shape[-1]))
-    for k in range(0, rows.start.shape[-1], width):
-        a, n = rows.start[..., k : k + width, None], rows.count[..., k : k + width, None]
-        c, m = cols.start[..., None, :], cols.count[..., None, :]
-        some = _causal_pairs(a, n, rows.step, c, m, cols.step)
-        visible = visible + some.sum((-2, -1))
-        mixed = np.maximum(mixed, ((some > 0) & (some < n * m)).any((-2, -1)))
-    return Pairs(visible, mixed)
-
-
-def _causal_pairs(a: Ints, n: Ints, s: int, c: Ints, m: Ints, u: int) -> Ints:
-    """Pairs i < n, j < m with c + u*j <= a + s*i."""
-    if s == u:
-        gap = (a - c) // s  # row i sees keys up to gap + i
-        return np.asarray(_clipped_sum(gap + n, m) - _clipped_sum(gap, m))
-    first = np.clip(-((a - c) // s), 0, n)  # the first row that sees any key
-    full = np.clip(-((a - c - u * (m - 1)) // s), first, n)  # the first row that sees all
-    some = full - first
-    return np.asarray(floor_sum(some, s, np.maximum(a - c + s * first, 0), u) + some + (n - full) * m)
-
-
-def _clipped_sum(x: Ints, m: Ints) -> Ints:
-    """Sum of min(t, m) over 1 <= t <= x."""
-    inside = np.clip(x, 0, m)
-    return np.asarray(inside * (inside + 1) // 2 + np.maximum(x - m, 0) * m)
-
-
-def floor_sum(n: Ints, a: int | Ints, b: Ints, m: int | Ints) -> Ints:
-    """Sum of floor((a*i + b) / m) for 0 <= i < n, elementwise, by Euclid's algorithm; a, b >= 0, m > 0."""
-    n, a, b, m = (x.copy() for x in np.broadcast_arrays(*(np.asarray(x, dtype=np.int64) for x in (n, a, b, m))))
-    result = np.zeros_like(n)
-    live = n > 0
-    while live.any():
-        result = np.where(live, result + n * (n - 1) // 2 * (a // m) + n * (b // m), result)
-        a, b = a % m, b % m
-        top = a * n + b
-        live &= top >= m
-        n, b, m, a = np.where(live, top // m, n), np.where(live, top % m, b), np.where(live, a, m), np.where(live, m, a)
-    return result
-
-
-def coalesced(runs: Runs) -> Runs:
-    """Join runs that continue each other on every rank; the order of rows is lost, their set is not.
-
-    k runs of step p whose starts are d apart with k*d = p are one run of step d; neighbouring runs of step 1
-    are joined where they touch.
-    """
-    start, count, step = runs.start, runs.count, runs.step
-    k = start.shape[-1]
-    if k < 2:
-        return runs
-    start, count = np.broadcast_arrays(start, count)
-    order = np.argsort(start, axis=-1, kind="stable")
-    start, count = np.take_along_axis(start, order, -1), np.take_along_axis(count, order, -1)
-    apart = np.diff(start, axis=-1)
-    if step == 1:
-        touching = (apart == count[..., :-1]).reshape(-1, k - 1).all(0)
-        heads = np.flatnonzero(np.concatenate([[True], ~touching]))
-        return Runs(start[..., heads], np.add.reduceat(count, heads, axis=-1), 1)
-    d = step // k
-    dealt = d * k == step and bool((apart == d).all())
-    if dealt and bool((np.diff(count, axis=-1) <= 0).all()) and bool((count[..., 0] - count[..., -1] <= 1).all()):
-        return Runs(start[..., :1], count.sum(-1, keepdims=True), d)
-    return Runs(start, count, step)
+    first, last = mask.interval(rows)
+    return np.asarray((first <= cols) & (cols <= last))

@@ -53,27 +53,37 @@ def readers(schedule: Schedule) -> dict[int, list[Op]]:
 
 @lru_cache(maxsize=1)  # asked for again and again of the schedule at hand
 def overwrites(schedule: Schedule) -> Mapping[int, tuple[Op, ...]]:
-    """Law S9's edges: the readers that must be done before a permute reuses their buffer, by op id.
+    """Law S9's edges: the readers that must be done before a receive reuses their buffer, by op id.
 
     A chain, the permutes of one stream that pass on one value, or views of it, owns `buffers` received blocks: block t
-    lands where block t - buffers was. A second tour of the same value goes on where the first one ended.
+    lands where block t - buffers was. A second tour of the same value goes on where the first one ended. The gathers of
+    one stream that say so are a chain, too.
 
     Raises:
         ScheduleError: a block is read by the op that overwrites it, or later in the program.
     """
     reads, edges = readers(schedule), dict[int, tuple[Op, ...]]()
-    first, chains = dict[int, int](), dict[object, list[Value]]()
+    first, chains = dict[int, int](), dict[object, list[Op]]()
     for op in schedule.ops:
-        if op.kind == "permute":
-            passed = next(reversed(touched(schedule, op.inputs[:1])))
-            first[op.outputs[0].id] = first.get(passed, passed)
-            received = chains.setdefault((first.get(passed, passed), op.stream), [])
-            n = op.params["buffers"]
-            if len(received) >= n:
-                edges[op.id] = tuple(reads.get(received[-n].id, ()))
-                _read_before(schedule, op, edges[op.id])
-            received.append(op.outputs[0])
+        n = op.params.get("buffers")
+        if n is None:
+            continue
+        received = chains.setdefault(_chain(schedule, op, first), [])
+        if len(received) >= n:
+            reading = {reader.id: reader for v in received[-n].outputs for reader in reads.get(v.id, ())}
+            edges[op.id] = tuple(reading.values())
+            _read_before(schedule, op, edges[op.id])
+        received.append(op)
     return edges
+
+
+def _chain(schedule: Schedule, op: Op, first: dict[int, int]) -> object:
+    """What tells chains apart: the kind and stream, and of permutes the value that was first passed on."""
+    if op.kind != "permute":
+        return op.kind, op.stream
+    passed = next(reversed(touched(schedule, op.inputs[:1])))
+    first[op.outputs[0].id] = origin = first.get(passed, passed)
+    return origin, op.stream
 
 
 def _read_before(schedule: Schedule, op: Op, readers: tuple[Op, ...]) -> None:
@@ -81,7 +91,7 @@ def _read_before(schedule: Schedule, op: Op, readers: tuple[Op, ...]) -> None:
         if reader.id >= op.id:
             raise ScheduleError(
                 f"S9: {schedule.name}: op {reader.id} {reader.kind} reads a block whose buffer op {op.id} reuses: "
-                f"read it earlier, or give the permute more than buffers={op.params['buffers']}"
+                f"read it earlier, or give the {op.kind} more than buffers={op.params['buffers']}"
             )
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from algorithms.ir.expr import Const, Coords, Expr, Ints, ScheduleError
+from algorithms.ir.mask import Mask
 from algorithms.ir.mesh import Axes, Mesh
 from algorithms.ir.problem import ITEMSIZE, Attention
 from algorithms.ir.tokens import Tokens
@@ -102,6 +103,8 @@ class Op:
 def _shown(param: Any) -> str:
     if isinstance(param, Mapping):
         return "{" + ", ".join(f"{k}: {v}" for k, v in param.items()) + "}"
+    if isinstance(param, Mask):
+        return param.short
     return f"{param:g}" if isinstance(param, float) else str(param)
 
 

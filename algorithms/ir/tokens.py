@@ -81,7 +81,7 @@ class Block(Tokens):
         return Block(self.layout, self.index.replace(new))
 
     def __str__(self) -> str:
-        return f"{self.layout.kind} {self.layout.n}/{self.layout.p}[{self.index}]"
+        return f"{self.layout}[{self.index}]"
 
 
 class Gather(Tokens):
@@ -114,11 +114,14 @@ class Gather(Tokens):
         one = self.inner.count
         return Const(one.value * self.members) if isinstance(one, Const) else Count(self)
 
-    def runs(self, coords: Coords) -> Runs:
+    def inside(self, coords: Coords) -> Coords:
+        """Coordinates for `inner`: members lie along a new last dimension."""
         places = np.unravel_index(np.arange(self.members), [size for _, size in self.axes])
-        inside = {a: x[..., None] for a, x in coords.items()}
-        inside |= {a: x.astype(np.int64) for (a, _), x in zip(self.axes, places, strict=True)}
-        runs = self.inner.runs(inside)
+        members = {a: x.astype(np.int64) for (a, _), x in zip(self.axes, places, strict=True)}
+        return {a: x[..., None] for a, x in coords.items()} | members
+
+    def runs(self, coords: Coords) -> Runs:
+        runs = self.inner.runs(self.inside(coords))
         start, count = runs.start, runs.count
         shape = np.broadcast_shapes(start.shape, count.shape, (self.members, start.shape[-1]))
         flat = (*shape[:-2], shape[-2] * shape[-1])

@@ -9,7 +9,8 @@ from typing import Any
 
 from algorithms import unknown
 from algorithms.ir.expr import Expr, ScheduleError
-from algorithms.ir.layout import LAYOUTS
+from algorithms.ir.layout import KINDS, LAYOUTS
+from algorithms.ir.mask import FULL
 from algorithms.ir.mesh import JOB_AXES, Mesh
 from algorithms.ir.problem import PHASES, Attention, Inapplicable
 from algorithms.ir.schedule import ALL_HEADS, Op, Partial, Schedule, TensorType, Value
@@ -70,19 +71,35 @@ class Program:
     Attributes:
         axes: mesh axes it names, in the order of its coords.
         phase: prefill, train or decode: what it is written for.
-        layouts: layouts worth trying under a causal mask, best known first.
+        layouts: layouts worth trying where a mask must be balanced, best known first; documents is for packed ones.
+        equal: axes that must have one size.
     """
 
     body: Body
     axes: tuple[str, ...]
     phase: str
     layouts: tuple[str, ...]
+    equal: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """The module's name, which is the algorithm's; of somebody else's file, the function's."""
         package, _, module = self.body.__module__.rpartition(".")
         return module if package == "algorithms" else self.body.__name__
+
+    def tries(self, problem: Attention) -> tuple[str, ...]:
+        """The layouts worth trying for a problem, best known first: contiguous where there is nothing to balance.
+
+        A window is the same work for every query, and where shards are contiguous its keys are near.
+        """
+        if problem.ragged:
+            return ("documents",)
+        if problem.mask == FULL or problem.phase == "decode":
+            return ("contiguous",)
+        fitting = [kind for kind in self.layouts if kind != "documents" or problem.mask.documents]
+        if problem.mask.window and not problem.mask.documents:
+            fitting.sort(key=lambda kind: kind != "contiguous")
+        return tuple(fitting) or ("contiguous",)
 
     def __call__(self, problem: Attention, mesh: Mesh) -> Schedule:
         """Trace the algorithm.
@@ -93,14 +110,28 @@ class Program:
         """
         if sorted(a for a in mesh.names if a not in JOB_AXES) != sorted(self.axes):
             raise ScheduleError(f"S3: {self.name} needs mesh axes {', '.join(self.axes)}, got {mesh}")
+        if len({mesh.axes[axis] for axis in self.equal}) > 1:
+            raise Inapplicable(f"{self.name} needs mesh axes {' and '.join(self.equal)} of one size, got {mesh}")
         _check_job(problem, mesh)
         me = Rank(mesh, self.axes, problem)
         token = _ACTIVE.set(me)
         try:
-            results = self.body(me, problem)
+            results = _sunk(self.body(me, problem), problem)
         finally:
             _ACTIVE.reset(token)
         return Schedule(self.name, mesh, problem, tuple(me.ops), _named(self.name, results))
+
+
+def _sunk(results: object, problem: Attention) -> object:
+    """Merge the sinks into the state that a program returns; a program that trains has done so itself."""
+    if not problem.sinks or problem.phase == "train" or not isinstance(results, Partial | Mapping):
+        return results
+    from algorithms.ops.sink import sink  # an op is written by what is traced here
+
+    named = results._asdict() if isinstance(results, Partial) else dict(results)
+    if not all(isinstance(named.get(name), Value) for name in Partial._fields):
+        return results
+    return named | sink(Partial(named["out"], named["lse"]))._asdict()
 
 
 def _named(name: str, results: object) -> dict[str, Value]:
@@ -127,12 +158,15 @@ def _check_job(problem: Attention, mesh: Mesh) -> None:
         raise Inapplicable(f"dp={dp} does not divide batch={problem.batch}")
 
 
-def spmd(*axes: str, phase: str = "prefill", layouts: Sequence[str] = LAYOUTS) -> Callable[[Body], Program]:
+def spmd(
+    *axes: str, phase: str = "prefill", layouts: Sequence[str] = LAYOUTS, equal: Sequence[str] = ()
+) -> Callable[[Body], Program]:
     """Make an algorithm of a function written for one rank of a mesh with these axes.
 
     Args:
         axes: names of mesh axes; tp and dp belong to the job.
         layouts: those worth trying under a causal mask, best first.
+        equal: those of the axes that must have one size; no other mesh is tried.
     Raises:
         ScheduleError: no axis, one named twice or that is no name; an unknown phase or layout.
     """
@@ -141,11 +175,14 @@ def spmd(*axes: str, phase: str = "prefill", layouts: Sequence[str] = LAYOUTS) -
             raise ScheduleError(f"S3: a mesh axis is a name other than {', '.join(JOB_AXES)}: got {axis!r}")
     if not axes or len(set(axes)) < len(axes):
         raise ScheduleError(f"S3: an algorithm names one or more mesh axes, each once: got {axes}")
+    for axis in equal:
+        if axis not in axes:
+            raise ScheduleError(f"S3: axes of one size are among {', '.join(axes)}: got {axis!r}")
     if phase not in PHASES:
         raise ScheduleError(unknown("phase", str(phase), PHASES))
     for kind in layouts:
-        if kind not in LAYOUTS:
-            raise ScheduleError(unknown("layout", str(kind), LAYOUTS))
+        if kind not in KINDS:
+            raise ScheduleError(unknown("layout", str(kind), KINDS))
     if not layouts:
-        raise ScheduleError(f"an algorithm names the layouts worth trying: some of {', '.join(LAYOUTS)}")
-    return lambda body: Program(body, axes, phase, tuple(layouts))
+        raise ScheduleError(f"an algorithm names the layouts worth trying: some of {', '.join(KINDS)}")
+    return lambda body: Program(body, axes, phase, tuple(layouts), tuple(equal))

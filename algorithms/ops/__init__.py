@@ -21,6 +21,7 @@ where these are not the inputs. `rows` are the row counts of the first of them b
 from __future__ import annotations
 
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,6 +61,12 @@ def is_free(op: Op) -> bool:
 def is_view(op: Op) -> bool:
     """Whether an op shows parts of its inputs where these lie."""
     return bool(getattr(module(op.kind), "VIEW", False))
+
+
+def computing() -> list[str]:
+    """List the kinds of compute ops: the modules of this folder that mean something on one rank's arrays."""
+    kinds = sorted(m.name for m in iter_modules(__path__))
+    return [kind for kind in kinds if {kind, "meaning"} <= vars(module(kind)).keys()]
 
 
 def work(op: Op, coords: Coords) -> Work:

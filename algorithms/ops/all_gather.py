@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from algorithms.ir.expr import Ints
+from algorithms.ir.expr import Ints, ScheduleError
 from algorithms.ir.mesh import Mesh
 from algorithms.ir.schedule import Op, TensorType, Value
 from algorithms.ir.tokens import gather
@@ -12,9 +12,12 @@ from algorithms.ir.trace import tracing
 from algorithms.ops.collective import Arrays, Blocks, concatenated, distinct, emitted, shard_nbytes
 
 
-def all_gather(*xs: Value, over: Any, lane: int = 0) -> Any:
+def all_gather(*xs: Value, over: Any, buffers: int | None = None, lane: int = 0) -> Any:
     """Concatenate the rows of a group's members on each of them.
 
+    Args:
+        buffers: results that the gathers of this stream own together, each landing where the one so many before it
+            was, once that was read; without it a result has a place of its own.
     Shapes:
         (n_i, ...) on member i -> (sum of n_i, ...), for each value given.
     """
@@ -25,7 +28,11 @@ def all_gather(*xs: Value, over: Any, lane: int = 0) -> Any:
         (TensorType(tokens[id(x.tokens)].count, x.type.width, x.type.dtype), tokens[id(x.tokens)], x.heads)
         for x in distinct(xs)
     ]
-    return emitted("all_gather", xs, outputs, over, lane)
+    if buffers is None:
+        return emitted("all_gather", xs, outputs, over, lane)
+    if buffers < 1:
+        raise ScheduleError(f"S9: the gathers of a stream own at least 1 buffer, got {buffers}")
+    return emitted("all_gather", xs, outputs, over, lane, buffers=buffers)
 
 
 def sizes(op: Op, mesh: Mesh) -> Ints:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from algorithms.ir.expr import Coords, ScheduleError
-from algorithms.ir.mask import count_pairs, sees
+from algorithms.ir.mask import Mask, sees
+from algorithms.ir.pairs import count_pairs
 from algorithms.ir.problem import Attention
 from algorithms.ir.schedule import Op, Partial, TensorType, Value
+from algorithms.ir.score import Score
 from algorithms.ir.trace import tracing
 from algorithms.ops import Work, touched
 
@@ -30,8 +32,10 @@ def attend(q: Value, k: Value, v: Value) -> Partial:
 
 
 def mask_params(problem: Attention) -> dict[str, Any]:
-    """What an attention op must know of the problem."""
-    return {"mask": problem.mask, "scale": problem.scale, "head_dim_v": problem.head_dim_v}
+    """What an attention op must know of the problem: of what changes its scores, only what is there."""
+    params: dict[str, Any] = {"mask": problem.mask, "scale": problem.scale}
+    changes = {"softcap": problem.softcap, "alibi": problem.heads if problem.alibi else 0}
+    return params | {name: x for name, x in changes.items() if x} | {"head_dim_v": problem.head_dim_v}
 
 
 def check_operands(q: Value, k: Value, v: Value) -> None:
@@ -66,19 +70,20 @@ def work(op: Op, coords: Coords) -> Work:
 
 
 def meaning(
-    xp: Any, q: Any, k: Any, v: Any, rows: Any, cols: Any, mask: str, scale: float, head_dim_v: int
+    xp: Any, q: Any, k: Any, v: Any, rows: Any, cols: Any, mask: Mask, score: Score, head_dim_v: int
 ) -> tuple[Any, Any]:
     """Define attention densely: softmax over the visible keys of each row; nothing seen gives (0, -inf).
 
     Args:
         rows, cols: global positions of the queries and keys, shapes (n,) and (m,).
+        score: how a product becomes a logit, with the slopes of the heads at hand.
         head_dim_v: width of V; K and V being one tensor, V is its first columns.
     """
     group = q.shape[1] // k.shape[1]
     k, v = xp.repeat(k, group, axis=1), xp.repeat(v[..., :head_dim_v], group, axis=1)
     if not k.shape[0]:
         return xp.zeros((*q.shape[:2], head_dim_v), dtype=q.dtype), xp.full(q.shape[:2], -xp.inf, dtype=q.dtype)
-    scores = xp.einsum("qhd,khd->qhk", q, k) * scale
+    scores = logits(xp, xp.einsum("qhd,khd->qhk", q, k) * score.scale, rows, cols, score)
     scores = xp.where(sees(mask, rows[:, None], cols[None, :])[:, None, :], scores, -xp.inf)
     top = xp.max(scores, axis=-1, keepdims=True)
     shift = xp.where(top == -xp.inf, 0.0, top)
@@ -87,6 +92,16 @@ def meaning(
     divisor = xp.where(total == 0, 1.0, total)
     lse = xp.where(total == 0, -xp.inf, shift + xp.log(divisor))
     return xp.einsum("qhk,khd->qhd", weights / divisor, v), lse[..., 0]
+
+
+def logits(xp: Any, scores: Any, rows: Any, cols: Any, score: Score) -> Any:
+    """Cap scores (n, H, m) and bias them by distance."""
+    if score.softcap:
+        scores = score.softcap * xp.tanh(scores / score.softcap)
+    if score.slopes is not None:
+        distance = xp.astype(xp.abs(rows[:, None, None] - cols[None, None, :]), scores.dtype)
+        scores = scores - xp.astype(score.slopes, scores.dtype)[None, :, None] * distance
+    return scores
 
 
 def met(op: Op, inputs: list[Any], laws: Any) -> list[Any]:

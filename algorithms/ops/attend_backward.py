@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from algorithms.ir.expr import Coords
-from algorithms.ir.mask import sees
+from algorithms.ir.mask import Mask, sees
 from algorithms.ir.schedule import Op, TensorType, Value
+from algorithms.ir.score import Score
 from algorithms.ir.trace import tracing
 from algorithms.ops import Work
-from algorithms.ops.attend import check_operands, mask_params, tile
+from algorithms.ops.attend import check_operands, logits, mask_params, tile
 
 
 class Gradients(NamedTuple):
@@ -63,8 +64,8 @@ def meaning(
     delta: Any,
     rows: Any,
     cols: Any,
-    mask: str,
-    scale: float,
+    mask: Mask,
+    score: Score,
     head_dim_v: int,
     shared: bool,
 ) -> tuple[Any, ...]:
@@ -72,9 +73,13 @@ def meaning(
     group = q.shape[1] // k.shape[1]
     kk, vv = xp.repeat(k, group, axis=1), xp.repeat(v[..., :head_dim_v], group, axis=1)
     alive = sees(mask, rows[:, None], cols[None, :])[:, None, :] & (lse != -xp.inf)[..., None]
-    scores = xp.einsum("qhd,khd->qhk", q, kk) * scale
+    raw = xp.einsum("qhd,khd->qhk", q, kk) * score.scale
+    scores = logits(xp, raw, rows, cols, score)
     p = xp.where(alive, xp.exp(xp.where(alive, scores - xp.where(alive.any(-1), lse, 0.0)[..., None], 0.0)), 0.0)
-    ds = p * (xp.einsum("qhd,khd->qhk", do, vv) - delta[..., None]) * scale
+    ds = p * (xp.einsum("qhd,khd->qhk", do, vv) - delta[..., None]) * score.scale
+    if score.softcap:
+        far = xp.exp(-2 * xp.abs(raw / score.softcap))
+        ds = ds * 4 * far / (1 + far) ** 2  # 1 - tanh^2, which would cancel where the cap is near
     dk, dv = xp.einsum("qhk,qhd->khd", ds, q), xp.einsum("qhk,qhd->khd", p, do)
     dk, dv = (xp.sum(x.reshape(*k.shape[:2], group, x.shape[-1]), axis=2) for x in (dk, dv))
     return joined(xp.einsum("qhk,khd->qhd", ds, kk), dk, dv, shared)

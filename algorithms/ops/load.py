@@ -80,9 +80,18 @@ def heads_of(problem: Attention, mesh: Mesh, rank: int, heads: int) -> Ints:
 
 
 def shard(op: Op, arrays: dict[str, Any], problem: Attention, mesh: Mesh, rank: int) -> Any:
-    """Cut one rank's shard out of the whole array (N, B*heads, D)."""
-    name = op.params["name"]
-    heads = problem.heads if name in ("q", "do") else problem.kv_heads
-    first = problem.cached if name in ("q", "do") else 0
-    rows = op.outputs[0].tokens.runs(mesh.of_rank(rank)).positions() - first
-    return arrays[name][rows][:, heads_of(problem, mesh, rank, heads)]
+    """Cut one rank's shard out of the whole array (N, B*heads, D); of sinks, (heads,), one row for each sequence."""
+    name, value = op.params["name"], op.outputs[0]
+    if name == "sinks":
+        return arrays[name][query_heads(value, problem, mesh, rank)][None]
+    rows = value.tokens.runs(mesh.of_rank(rank)).positions()
+    if name in ("q", "do"):
+        return arrays[name][problem.query_rows(rows)][:, heads_of(problem, mesh, rank, problem.heads)]
+    return arrays[name][rows][:, heads_of(problem, mesh, rank, problem.kv_heads)]
+
+
+def query_heads(value: Value, problem: Attention, mesh: Mesh, rank: int) -> Ints:
+    """Numbers of the model's query heads whose rows a rank has in a value of query rows."""
+    first = int(value.heads.at(mesh.of_rank(rank)))
+    share = heads_of(problem, mesh, rank, problem.heads) % problem.heads
+    return share[first : first + value.type.width[0]]

@@ -3,16 +3,17 @@
 A kernel is a module with two functions. Token positions are global and come in any order, so contiguous,
 zigzag and striped shards, and a diagonal block of any of them, are the same case to a kernel.
 
-attend(q, k, v, rows, cols, mask, scale) -> (out, lse)
+attend(q, k, v, rows, cols, mask, score) -> (out, lse)
     q (n, Hq, D), k (m, Hkv, D), v (m, Hkv, Dv); rows (n,), cols (m,) int64 positions of queries and keys.
     out (n, Hq, Dv), lse (n, Hq). Query head h reads kv head h // (Hq // Hkv).
     A query that sees no key has out = 0, lse = -inf.
 
-attend_backward(q, k, v, do, lse, delta, rows, cols, mask, scale) -> (dq, dk, dv)
-    lse and delta = rowsum(do * out), both (n, Hq), are those of the whole row, over the keys of all ranks;
-    the result is then this block's share of the gradients.
+attend_backward(q, k, v, do, lse, delta, rows, cols, mask, score) -> (dq, dk, dv)
+    lse and delta = rowsum(do * out), both (n, Hq), are those of the whole row, over the keys of all ranks, and a sink
+    if there is one; the result is then this block's share of the gradients.
 
-mask is "full" or "causal" (key position <= query position). float64 is computed in float64, float32 and the
+mask is an `algorithms.ir.mask.Mask`, score an `algorithms.ir.score.Score` with a slope for each of the Hq heads, or
+none. float64 is computed in float64, float32 and the
 half types in float32, and results have the dtype of the computation. A NaN in a query or a key makes the rows
 that see it NaN and no others; one in a value may also reach rows of its tile that do not see it.
 """
@@ -24,6 +25,9 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.ir.mask import Mask
+from algorithms.ir.score import Score
+
 Array = NDArray[Any]
 Positions = NDArray[np.int64]
 
@@ -34,7 +38,7 @@ class Kernel(Protocol):
     """The two functions that a kernel module offers."""
 
     def attend(
-        self, q: Array, k: Array, v: Array, rows: Positions, cols: Positions, mask: str, scale: float
+        self, q: Array, k: Array, v: Array, rows: Positions, cols: Positions, mask: Mask, score: Score
     ) -> tuple[Array, Array]:
         """Attend the queries at `rows` to the keys at `cols`."""
 
@@ -48,8 +52,8 @@ class Kernel(Protocol):
         delta: Array,
         rows: Positions,
         cols: Positions,
-        mask: str,
-        scale: float,
+        mask: Mask,
+        score: Score,
     ) -> tuple[Array, Array, Array]:
         """Return this block's share of the gradients of q, k and v."""
 

@@ -8,9 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from algorithms.ir.mask import FULL, Interval, Mask
+from algorithms.ir.score import Score
 from executor.kernels import Array, Positions
 from executor.kernels.shapes import Scratch, Sizes, fold, measure, unfold
-from executor.kernels.tiles import Span, cut, last_visible, visible
+from executor.kernels.sight import Sight, sight_of, to_logits
+from executor.kernels.tiles import Rows, Span, cut, cut_rows, visible
 
 # BLAS repacks the keys for each tile of rows, so rows are many: past 512 the gain is flat.
 FULL_SIDE = 512
@@ -42,8 +45,8 @@ class KeyTile(NamedTuple):
     """The mask cuts through this tile: positions must be compared."""
 
 
-# softmax(scores, running, last, cols, mixed): scores become exp(score - top), hidden ones 0; running is updated.
-SoftmaxPass = Callable[[Array, Running, Positions, Positions, bool], None]
+# softmax(scores, running, sight, cols, mixed): scores become exp(score - top), hidden ones 0; running is updated.
+SoftmaxPass = Callable[[Array, Running, Sight, Positions, bool], None]
 
 
 def tiled_attend(
@@ -52,34 +55,40 @@ def tiled_attend(
     v: Array,
     rows: Positions,
     cols: Positions,
-    mask: str,
-    scale: float,
+    mask: Mask,
+    score: Score,
     softmax: SoftmaxPass,
 ) -> tuple[Array, Array]:
     """Attend the queries at `rows` to the keys at `cols`; see `executor.kernels` for the contract."""
     sizes = measure(q, k, v, rows, cols)
-    last = last_visible(mask, rows)
-    row_spans, key_spans = spans(last, cols, mask, sizes.group)
+    interval = interval_of(mask, rows)
+    row_spans, key_spans = spans(interval, cols, mask, sizes.group)
     k, v = k.astype(sizes.dtype, copy=False), v.astype(sizes.dtype, copy=False)
     out = np.empty((sizes.queries, sizes.heads, sizes.head_dim_v), sizes.dtype)
     lse = np.empty((sizes.queries, sizes.heads), sizes.dtype)
     scratch = Scratch(sizes.dtype)
     for head in range(sizes.kv_heads):
         for span in row_spans:
-            queries = scaled_queries(q, span, head, scale, sizes)
-            row_last = np.repeat(last[span.slice], sizes.group)
+            queries = scaled_queries(q, span, head, score.scale, sizes)
+            sight = sight_of(interval, rows, span, head, score, sizes)
             tiles = key_tiles(k[:, head], v[:, head], cols, span, key_spans)
             row_out = np.zeros((len(queries), sizes.head_dim_v), sizes.dtype)
-            row_lse = attend_rows(queries, row_last, tiles, row_out, softmax, scratch)
+            row_lse = attend_rows(queries, sight, tiles, score, row_out, softmax, scratch)
             unfold(out, row_out, span.slice, head, sizes)
             unfold(lse, row_lse, span.slice, head, sizes)
     return out, lse
 
 
+def interval_of(mask: Mask, rows: Positions) -> Interval:
+    """The first and the last key position that each query may see."""
+    return mask.interval(rows)
+
+
 def attend_rows(
     queries: Array,
-    last: Positions,
+    sight: Sight,
     tiles: Iterable[KeyTile],
+    score: Score,
     out: Array,
     softmax: SoftmaxPass,
     scratch: Scratch,
@@ -89,7 +98,9 @@ def attend_rows(
     running = Running(np.full(count, -np.inf, dtype), np.zeros(count, dtype), np.empty(count, dtype))
     for tile in tiles:
         scores = np.matmul(queries, tile.k.T, out=scratch.take("scores", count, len(tile.k)))
-        softmax(scores, running, last, tile.cols, tile.mixed)
+        if not score.plain:
+            to_logits(scores, sight, tile.cols, score.softcap)
+        softmax(scores, running, sight, tile.cols, tile.mixed)
         out *= running.factor[:, None]
         out += np.matmul(scores, tile.v, out=scratch.take("out", *out.shape))
     seen = np.where(running.total == 0, 1, running.total)
@@ -97,21 +108,21 @@ def attend_rows(
     return running.top + np.log(seen)
 
 
-def key_tiles(k: Array, v: Array, cols: Positions, queries: Span, key_spans: list[Span]) -> Iterator[KeyTile]:
+def key_tiles(k: Array, v: Array, cols: Positions, queries: Rows, key_spans: list[Span]) -> Iterator[KeyTile]:
     """Yield the tiles of one kv head that some query of `queries` sees."""
     for span, mixed in visible(queries, key_spans):
         yield KeyTile(k[span.slice], v[span.slice], cols[span.slice], span.slice, mixed)
 
 
-def spans(last: Positions, cols: Positions, mask: str, group: int) -> tuple[list[Span], list[Span]]:
-    """Cut queries (by their last visible position) and keys into the sides of the tiles."""
-    side = FULL_SIDE if mask == "full" else MASKED_SIDE
-    rows = max(1, last.size * group)
+def spans(interval: Interval, cols: Positions, mask: Mask, group: int) -> tuple[list[Rows], list[Span]]:
+    """Cut queries (by what they see) and keys into the sides of the tiles."""
+    side = FULL_SIDE if mask == FULL else MASKED_SIDE
+    rows = max(1, interval.last.size * group)
     width = side if rows >= side else max(side, min(LONGEST, side * side // rows))
-    return cut(last, max(1, side // group)), cut(cols, width)
+    return cut_rows(interval, max(1, side // group)), cut(cols, width)
 
 
-def scaled_queries(q: Array, span: Span, head: int, scale: float, sizes: Sizes) -> Array:
+def scaled_queries(q: Array, span: Rows, head: int, scale: float, sizes: Sizes) -> Array:
     """Fold the queries of one kv head into rows and scale them, once for all the tiles they meet."""
     queries = fold(q, span.slice, head, sizes)
     queries *= sizes.dtype.type(scale)

@@ -10,9 +10,12 @@ import numpy as np
 from numba import njit
 from numba.extending import overload
 
+from algorithms.ir.mask import Mask
+from algorithms.ir.score import Score
 from executor.kernels import Array, Positions
 from executor.kernels.backward import RowBlock, tiled_backward
 from executor.kernels.forward import Running, tiled_attend
+from executor.kernels.sight import Sight
 
 # What the compiler may do beyond IEEE order. Never "nnan" where a NaN must survive.
 ORDERED = {"contract", "nsz"}
@@ -25,10 +28,10 @@ TAYLOR = tuple(float(1 / np.prod(np.arange(1.0, k + 1))) for k in range(13, 1, -
 
 
 def attend(
-    q: Array, k: Array, v: Array, rows: Positions, cols: Positions, mask: str, scale: float
+    q: Array, k: Array, v: Array, rows: Positions, cols: Positions, mask: Mask, score: Score
 ) -> tuple[Array, Array]:
     """Attend the queries at `rows` to the keys at `cols`; see `executor.kernels`."""
-    return tiled_attend(q, k, v, rows, cols, mask, scale, softmax)
+    return tiled_attend(q, k, v, rows, cols, mask, score, softmax)
 
 
 def attend_backward(
@@ -40,21 +43,21 @@ def attend_backward(
     delta: Array,
     rows: Positions,
     cols: Positions,
-    mask: str,
-    scale: float,
+    mask: Mask,
+    score: Score,
 ) -> tuple[Array, Array, Array]:
     """Return this block's share of dq, dk and dv; see `executor.kernels`."""
-    return tiled_backward(q, k, v, do, lse, delta, rows, cols, mask, scale, gradient)
+    return tiled_backward(q, k, v, do, lse, delta, rows, cols, mask, score, gradient)
 
 
-def softmax(scores: Array, running: Running, last: Positions, cols: Positions, mixed: bool) -> None:
+def softmax(scores: Array, running: Running, sight: Sight, cols: Positions, mixed: bool) -> None:
     """Turn a tile of scores into exp(score - top) and carry the running maximum and sum on."""
-    softmax_tile(scores, running.top, running.total, running.factor, last, cols, mixed)
+    softmax_tile(scores, running.top, running.total, running.factor, sight.first, sight.last, cols, mixed)
 
 
 def gradient(scores: Array, weights: Array, part: RowBlock, cols: Positions, mixed: bool) -> None:
     """Turn scores into P = exp(s - lse) and weights dO V^T into dS = P (dO V^T - delta)."""
-    gradient_tile(scores, weights, part.lse, part.delta, part.last, cols, mixed)
+    gradient_tile(scores, weights, part.lse, part.delta, part.sight.first, part.sight.last, cols, mixed)
 
 
 def exp(x: Any) -> Any:
@@ -141,22 +144,29 @@ def exp_and_sum(row: Array, shift: Any) -> Any:
 
 
 @compiled()
-def hide(row: Array, last: int, cols: Positions) -> None:
-    """Set the scores of keys after position `last` to -inf."""
+def hide(row: Array, first: int, last: int, cols: Positions) -> None:
+    """Set the scores of keys before position `first` and after `last` to -inf."""
     for j in range(row.size):
-        if cols[j] > last:
+        if cols[j] > last or cols[j] < first:
             row[j] = -np.inf
 
 
 @compiled(ORDERED)
 def softmax_tile(
-    scores: Array, top: Array, total: Array, factor: Array, last: Positions, cols: Positions, mixed: bool
+    scores: Array,
+    top: Array,
+    total: Array,
+    factor: Array,
+    first: Positions,
+    last: Positions,
+    cols: Positions,
+    mixed: bool,
 ) -> None:
     """Do `softmax` row by row."""
     for i in range(scores.shape[0]):
         row = scores[i]
         if mixed:
-            hide(row, last[i], cols)
+            hide(row, first[i], last[i], cols)
         new = max(top[i], greatest(row))
         shift = new if new > -np.inf else row.dtype.type(0)
         here = exp_and_sum(row, shift)
@@ -167,13 +177,20 @@ def softmax_tile(
 
 @compiled(ORDERED)
 def gradient_tile(
-    scores: Array, weights: Array, lse: Array, delta: Array, last: Positions, cols: Positions, mixed: bool
+    scores: Array,
+    weights: Array,
+    lse: Array,
+    delta: Array,
+    first: Positions,
+    last: Positions,
+    cols: Positions,
+    mixed: bool,
 ) -> None:
     """Do `gradient` row by row."""
     for i in range(scores.shape[0]):
         row, weight = scores[i], weights[i]
         if mixed:
-            hide(row, last[i], cols)
+            hide(row, first[i], last[i], cols)
         for j in range(row.size):
             row[j] = exp(row[j] - lse[i])
             weight[j] = row[j] * (weight[j] - delta[i])

@@ -2,16 +2,19 @@
 
 import numpy as np
 
+from algorithms.ir.mask import Mask
+from algorithms.ir.score import Score
 from executor.kernels import Array, Positions
 from executor.kernels.backward import RowBlock, tiled_backward
 from executor.kernels.forward import Running, tiled_attend
+from executor.kernels.sight import Sight
 
 
 def attend(
-    q: Array, k: Array, v: Array, rows: Positions, cols: Positions, mask: str, scale: float
+    q: Array, k: Array, v: Array, rows: Positions, cols: Positions, mask: Mask, score: Score
 ) -> tuple[Array, Array]:
     """Attend the queries at `rows` to the keys at `cols`; see `executor.kernels`."""
-    return tiled_attend(q, k, v, rows, cols, mask, scale, softmax)
+    return tiled_attend(q, k, v, rows, cols, mask, score, softmax)
 
 
 def attend_backward(
@@ -23,17 +26,17 @@ def attend_backward(
     delta: Array,
     rows: Positions,
     cols: Positions,
-    mask: str,
-    scale: float,
+    mask: Mask,
+    score: Score,
 ) -> tuple[Array, Array, Array]:
     """Return this block's share of dq, dk and dv; see `executor.kernels`."""
-    return tiled_backward(q, k, v, do, lse, delta, rows, cols, mask, scale, gradient)
+    return tiled_backward(q, k, v, do, lse, delta, rows, cols, mask, score, gradient)
 
 
-def softmax(scores: Array, running: Running, last: Positions, cols: Positions, mixed: bool) -> None:
+def softmax(scores: Array, running: Running, sight: Sight, cols: Positions, mixed: bool) -> None:
     """Turn a tile of scores into exp(score - top) and carry the running maximum and sum on."""
     if mixed:
-        hide(scores, last, cols)
+        hide(scores, sight, cols)
     top = np.maximum(running.top, scores.max(axis=1))
     shift = np.where(np.isneginf(top), 0, top)  # a row that saw nothing yet: exp(-inf - 0) = 0
     scores -= shift[:, None]
@@ -46,13 +49,13 @@ def softmax(scores: Array, running: Running, last: Positions, cols: Positions, m
 def gradient(scores: Array, weights: Array, part: RowBlock, cols: Positions, mixed: bool) -> None:
     """Turn scores into P = exp(s - lse) and weights dO V^T into dS = P (dO V^T - delta)."""
     if mixed:
-        hide(scores, part.last, cols)
+        hide(scores, part.sight, cols)
     scores -= part.lse[:, None]
     np.exp(scores, out=scores)
     weights -= part.delta[:, None]
     weights *= scores
 
 
-def hide(scores: Array, last: Positions, cols: Positions) -> None:
+def hide(scores: Array, sight: Sight, cols: Positions) -> None:
     """Set the scores of pairs that the mask hides to -inf."""
-    np.copyto(scores, -np.inf, where=cols[None, :] > last[:, None])
+    np.copyto(scores, -np.inf, where=(cols[None, :] > sight.last[:, None]) | (cols[None, :] < sight.first[:, None]))

@@ -1,24 +1,18 @@
 """Which pieces of the score matrix a mask leaves: empty tiles are skipped, full ones need no mask.
 
-A tile is a slice of the row positions by a slice of the column positions. A mask gives, for each query, the
-last key position it may see; the least and the greatest of both sides then judge a tile from outside.
+A tile is a slice of the row positions by a slice of the column positions. A mask gives each query the first and the
+last key position that it may see; the least and the greatest of these, and of the keys, judge a tile from outside.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from executor.kernels import Positions, unknown
-
-ANY_POSITION = np.iinfo(np.int64).max
-
-LAST_VISIBLE: dict[str, Callable[[Positions], Positions]] = {
-    "full": lambda rows: np.full_like(rows, ANY_POSITION),
-    "causal": lambda rows: rows,
-}
+from algorithms.ir.mask import Interval
+from executor.kernels import Positions
 
 
 class View(Enum):
@@ -43,30 +37,42 @@ class Span(NamedTuple):
         return slice(self.start, self.stop)
 
 
-def last_visible(mask: str, rows: Positions) -> Positions:
-    """Return for each query the last key position it may see.
+class Rows(NamedTuple):
+    """A slice of the queries, and between which keys they see: some of them from `first.low`, all to `last.low`."""
 
-    Raises:
-        ValueError: there is no mask of that name.
-    """
-    if mask not in LAST_VISIBLE:
-        raise ValueError(unknown("mask", mask, dict(LAST_VISIBLE)))
-    return LAST_VISIBLE[mask](rows)
+    first: Span
+    last: Span
+
+    @property
+    def slice(self) -> slice:
+        """The slice, to index an array with."""
+        return self.first.slice
 
 
-def view(queries: Span, keys: Span) -> View:
-    """Judge a tile from its span of last visible positions and its span of key positions."""
-    if keys.low > queries.high:
+def view(queries: Rows, keys: Span) -> View:
+    """Judge a tile from what its queries see and its span of key positions."""
+    first, last = queries
+    if keys.low > last.high or keys.high < first.low:
         return View.EMPTY
-    return View.FULL if keys.high <= queries.low else View.MIXED
+    return View.FULL if keys.high <= last.low and keys.low >= first.high else View.MIXED
 
 
-def visible(queries: Span, keys: list[Span]) -> Iterator[tuple[Span, bool]]:
-    """Yield the key spans that some query of `queries` sees, and whether the mask cuts through the tile."""
+def visible(queries: Rows, keys: list[Span]) -> Iterator[tuple[Span, bool]]:
+    """Yield the key spans that some query of `queries` may see, and whether the mask cuts through the tile."""
     for span in keys:
         seen = view(queries, span)
         if seen is not View.EMPTY:
             yield span, seen is View.MIXED
+
+
+def cut_rows(interval: Interval, size: int) -> list[Rows]:
+    """Cut queries into even spans of at most `size`, never across a jump in what they see between long runs."""
+    first, last = interval
+    if not last.size:
+        return []
+    jumps = np.union1d(_jumps(first, size // 4), _jumps(last, size // 4)).astype(int)
+    starts = _starts(last.size, jumps.tolist(), size)
+    return [Rows(*pair) for pair in zip(_spans(first, starts), _spans(last, starts), strict=True)]
 
 
 def cut(positions: Positions, size: int) -> list[Span]:
@@ -76,8 +82,14 @@ def cut(positions: Positions, size: int) -> list[Span]:
     """
     if not positions.size:
         return []
-    edges = [0, *_jumps(positions, least_run=size // 4), positions.size]
-    starts = np.concatenate([_even(a, b, size) for a, b in pairwise(edges)])
+    return _spans(positions, _starts(positions.size, _jumps(positions, size // 4), size))
+
+
+def _starts(count: int, jumps: list[int], size: int) -> Positions:
+    return np.concatenate([_even(a, b, size) for a, b in pairwise([0, *jumps, count])])
+
+
+def _spans(positions: Positions, starts: Positions) -> list[Span]:
     lows, highs = np.minimum.reduceat(positions, starts), np.maximum.reduceat(positions, starts)
     stops = [*starts[1:], positions.size]
     return [Span(*map(int, span)) for span in zip(starts, stops, lows, highs, strict=True)]

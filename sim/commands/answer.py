@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sim.commands import version
 
 if TYPE_CHECKING:
-    from algorithms.ir import Schedule
+    from algorithms.ir import Attention, Schedule
     from algorithms.ir.timeline import Timeline
     from sim.commands.setup import Setup, Wanted
     from sim.result import Result
@@ -64,7 +64,7 @@ def describe(setup: Setup) -> dict[str, str]:
     facts = {
         "cluster": f"{setup.site.name}: {job.size} x {gpus}, {peak} each in {p.dtype}",
         "model": f"{setup.model.name}, {setup.model.layers} layers ({setup.model.source})",
-        "problem": f"{p.phase}, {tokens}, batch {p.batch}, mask {p.mask}",
+        "problem": f"{p.phase}, {tokens}, batch {p.batch}, mask {p.mask.short}{_scores(p)}",
         "heads": f"{p.heads} query, {p.kv_heads} key/value, {p.head_dim} wide (values {p.head_dim_v}{shared})"
         + (f", {form}" if form else ""),
         "types": f"{p.dtype}, keys and values {p.kv_dtype}, partial results {p.state_dtype}"
@@ -74,6 +74,12 @@ def describe(setup: Setup) -> dict[str, str]:
         "times": f"of {'all layers of the model' if setup.per == 'model' else 'one layer'}, attention only",
     }
     return {name: text for name, text in facts.items() if name != "model" or setup.model.name}
+
+
+def _scores(p: Attention) -> str:
+    """What changes the scores, if anything."""
+    named = {f"softcap {p.softcap:g}": p.softcap, "alibi": p.alibi, "sinks": p.sinks}
+    return "".join(f", {name}" for name, there in named.items() if there)
 
 
 def write_files(schedule: Schedule, timeline: Timeline, setup: Setup, wanted: Wanted) -> None:

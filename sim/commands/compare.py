@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from algorithms.options import Asked, algorithms_from, algorithms_option, problem_options
-from sim.commands.faulty import Faulty, assumptions, fault_options
-from sim.commands.faulty import describe as faults_text
+from sim.commands import whatif
+from sim.commands.faulty import Faulty, fault_options
 from sim.commands.progress import progress
 from sim.commands.setup import Setup, Wanted, set_up, simulator_options
+from sim.commands.whatif import WhatIf, Wishes, what_if_options
 from topologies.options import cluster_options
 
 if TYPE_CHECKING:
     from sim.compare import Comparison
-    from sim.faults import Fault
 
 SCHEMA = "ringloom.compare/1"
-
-
-class Broken(NamedTuple):
-    """What is not as planned."""
-
-    faults: tuple[Fault, ...]
-    reroute_delay: float
 
 
 @click.command("compare")
@@ -35,6 +28,7 @@ class Broken(NamedTuple):
 @algorithms_option
 @simulator_options
 @fault_options
+@what_if_options
 @click.option(
     "--all",
     "every",
@@ -49,6 +43,7 @@ def command(
     algorithms: str,
     wanted: Wanted,
     faulty: Faulty,
+    wishes: Wishes,
     every: bool,
 ) -> None:
     """Rank algorithms for a cluster and a problem, best first.
@@ -56,7 +51,7 @@ def command(
     Each algorithm of the phase is tried on every mesh of the job's ranks and in every layout worth trying.
     """
     programs = algorithms_from(algorithms)
-    broken = Broken(*faulty.read())
+    asked_if = whatif.what_if(wishes, faulty)
     setup = set_up(asked, wanted, cluster, nodes, gpus)
 
     from sim.compare import compare
@@ -71,28 +66,44 @@ def command(
             ways=setup.ways,
             errors=setup.errors,
             progress=report,
-            **broken._asdict(),
+            **vars(asked_if),
         )
-    _check_ways(setup, found)
     if not found.ranked:
         raise ValueError(f"no algorithm can run: {_reasons(found)}")
+    notes = _notes(setup, asked_if, found)
     if wanted.json:
-        answer = record(setup, found) | {"faults": [str(fault) for fault in broken.faults]}
-        answer["assumptions"] = [*answer["assumptions"], *assumptions(*broken)]
+        answer = record(setup, found) | whatif.record(asked_if) | {"notes": notes}
+        answer["assumptions"] = [*answer["assumptions"], *whatif.assumptions(asked_if, setup.layers)]
         json.dump(answer, sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        show(setup, found, every, broken)
+        show(setup, asked_if, found, every, notes)
     if wanted.trace or wanted.timeline:
-        _write_best(setup, found, wanted, broken)
+        _write_best(setup, asked_if, found, wanted)
 
 
-def _check_ways(setup: Setup, found: Comparison) -> None:
-    """Refuse a way for a collective that nothing here has."""
-    used = {kind for one in found.results for kind in one.ways}
-    for kind in setup.ways:
-        if found.ranked and kind not in used:
-            raise ValueError(f"--ways {kind} changes nothing: no algorithm that can run here has {kind}")
+def _notes(setup: Setup, asked_if: WhatIf, found: Comparison) -> list[str]:
+    """Which options change nothing for which algorithms.
+
+    Raises:
+        ValueError: one changes nothing for any.
+    """
+    used: dict[str, set[str]] = {}
+    for one in found.results:
+        used.setdefault(one.algorithm, set()).update(one.ways)
+    for option in whatif.ignored(asked_if, setup.ways, set().union(*used.values())):
+        why = f"{option} changes nothing: no algorithm that can run here has {_what(option)}"
+        raise ValueError(next((one.reason for one in found.inapplicable if one.reason.startswith(option)), why))
+    idle: dict[str, list[str]] = {}
+    for algorithm, kinds in used.items():
+        for option in whatif.ignored(asked_if, setup.ways, kinds):
+            idle.setdefault(option, []).append(algorithm)
+    return [f"{option} changes nothing for {', '.join(has)}: no {_what(option)} there" for option, has in idle.items()]
+
+
+def _what(option: str) -> str:
+    """The collective that an option is for."""
+    return option.partition(" ")[2] or "collective but permute"
 
 
 def _reasons(found: Comparison) -> str:
@@ -117,7 +128,7 @@ def record(setup: Setup, found: Comparison) -> dict[str, Any]:
     }
 
 
-def show(setup: Setup, found: Comparison, every: bool, broken: Broken) -> None:
+def show(setup: Setup, asked_if: WhatIf, found: Comparison, every: bool, notes: list[str]) -> None:
     """Print the answer for people."""
     from sim import report
     from sim.commands.answer import describe, scaled
@@ -126,7 +137,8 @@ def show(setup: Setup, found: Comparison, every: bool, broken: Broken) -> None:
     best, tried = report.best_of_each(results)
     with report.printing(sys.stdout) as out:
         least = report.bound_text(found.bound.times(setup.layers), setup.model.form_text(setup.problem.phase))
-        report.facts(out, describe(setup) | faults_text(broken.faults) | {"bound": least})
+        varies = {"varies": f"{how}; their median ranks"} if (how := whatif.jitter_text(asked_if)) else {}
+        report.facts(out, describe(setup) | whatif.describe(asked_if) | varies | {"bound": least})
         out.print()
         shown = results if every else best
         if unfit := report.nothing_fits(results):
@@ -135,21 +147,25 @@ def show(setup: Setup, found: Comparison, every: bool, broken: Broken) -> None:
         if ties := report.tie_text(shown):
             out.print(ties)
         out.print(report.LEGEND)
-        for line in report.idle_axes(shown):
+        if report.varied(shown):
+            out.print(report.BAND)
+        for line in (*report.idle_axes(shown), *notes):
             out.print(line)
         if not all(one.fits for one in shown):
             out.print(report.UNFIT)
         if found.inapplicable:
             out.print("\ncannot run here:")
             report.refusals(out, found.inapplicable)
-        report.assumptions(out, [*setup.assumptions(found.results), *assumptions(*broken)])
+        report.assumptions(out, [*setup.assumptions(found.results), *whatif.assumptions(asked_if, setup.layers)])
 
 
-def _write_best(setup: Setup, found: Comparison, wanted: Wanted, broken: Broken) -> None:
-    """Run the best once more, keeping every rank's times, and write the files asked for."""
+def _write_best(setup: Setup, asked_if: WhatIf, found: Comparison, wanted: Wanted) -> None:
+    """Run the best once more, in its middle repeat, keeping every rank's times, and write the files asked for."""
     from sim.commands.answer import write_files
     from sim.compare import run
+    from sim.repeats import middle
 
-    candidate = found.ranked[0][0]
-    schedule, timeline = run(candidate, setup.site, setup.ways, record="full", **broken._asdict())
-    write_files(schedule, timeline, setup, wanted)
+    candidate, best = found.ranked[0]
+    how = vars(asked_if) | {"jitters": asked_if.jitters[middle(best.times_s) :][:1]}
+    schedule, runs = run(candidate, setup.site, best.ways, record="full", **how)
+    write_files(schedule, runs.timeline, setup, wanted)

@@ -26,13 +26,24 @@ def effective(found: Result) -> dict[str, str]:
     }
 
 
+def varies(found: Result, how: str) -> dict[str, str]:
+    """How much the time varies; how says by what and how often, and is empty where it does not."""
+    if not how:
+        return {}
+    median, p10, p90 = map(format_seconds, (found.time_s, found.p10_s, found.p90_s))
+    return {"varies": f"median {median}, p10 {p10}, p90 {p90} over {how}; the middle one is shown"}
+
+
 def times(found: Result, least: Bound, form: str = "") -> dict[str, str]:
     """The times and what they amount to; form is the attention's where it has others."""
     low, high = format_seconds(found.time_low_s), format_seconds(found.time_high_s)
-    return {
-        "time": f"{format_seconds(found.time_s)}, between {low} and {high} within the stated error",
+    within = report.within([found])
+    useful = "" if found.useful_share is None else f"{found.useful_share:.1%} of the keys received, by some query there"
+    facts = {
+        "time": f"{format_seconds(found.time_s)}, between {low} and {high} within {within}",
         "compute": f"{format_seconds(found.compute_s)} on the rank that has most",
         "exposed": f"{format_seconds(found.exposed_communication_s)} waiting for communication or for others",
+        "seen": useful,
         "speed": report.rate_text(found),
         "bound": report.bound_text(least, form),
         "distance": f"{found.time_s / found.bound_s:.2f} times the bound" if found.bound_s else "no bound",
@@ -41,6 +52,7 @@ def times(found: Result, least: Bound, form: str = "") -> dict[str, str]:
         + ("" if found.memory_bytes is None else f" of {format_bytes(found.memory_bytes)}")
         + ("" if found.fits else ": it does not fit, weights not counted"),
     }
+    return {name: text for name, text in facts.items() if text}
 
 
 MOST_BOUNDS = 8  # of the critical path, in the table

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from algorithms.ir.timeline import Timeline
     from sim.bound import Bound
     from sim.compare import Candidate
+    from sim.repeats import Repeats
     from sim.result import Result
 
 SCHEMA = "ringloom.simulate/1"
@@ -60,18 +61,17 @@ def command(
     from sim.bound import bound
     from sim.result import result
 
-    schedule, timelines = run_all(candidate, setup, asked_if, "full" if wanted.trace else "auto")
-    times = [one.makespan for one in timelines]
-    timeline = sorted(timelines, key=lambda one: one.makespan)[(len(timelines) - 1) // 2]
+    schedule, runs = run_all(candidate, setup, asked_if, "full" if wanted.trace else "auto")
+    timeline = runs.timeline
     least = bound(candidate.problem, candidate.mesh, setup.site)
-    found = result(candidate.algorithm, schedule, timeline, setup.site, least, setup.errors)
+    found = result(candidate.algorithm, schedule, runs, setup.site, least, setup.errors)
     if wanted.json:
-        answer = record(setup, found, schedule, timeline, least)
-        answer["assumptions"] = [*answer["assumptions"], *whatif.assumptions(asked_if)]
-        json.dump({**answer, **whatif.record(asked_if, times)}, sys.stdout, indent=1)
+        answer = record(setup, found, schedule, timeline, least) | whatif.record(asked_if)
+        answer["assumptions"] = [*answer["assumptions"], *whatif.assumptions(asked_if, setup.layers)]
+        json.dump(answer, sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        show(Shown(setup, asked_if, times), found, schedule, timeline, least, program)
+        show(Shown(setup, asked_if), found, schedule, timeline, least, program)
 
     from sim.commands.answer import write_files
 
@@ -79,11 +79,10 @@ def command(
 
 
 class Shown(NamedTuple):
-    """What was asked, and the time of each repeat."""
+    """What was asked."""
 
     setup: Setup
     asked_if: WhatIf
-    times: list[float]
 
 
 def say(text: str) -> None:
@@ -91,34 +90,24 @@ def say(text: str) -> None:
     print(f"ringloom: {text}", file=sys.stderr, flush=True)
 
 
-def run_all(candidate: Candidate, setup: Setup, asked_if: WhatIf, how: str) -> tuple[Schedule, list[Timeline]]:
+def run_all(candidate: Candidate, setup: Setup, asked_if: WhatIf, how: str) -> tuple[Schedule, Repeats]:
     """Simulate a candidate, once or for each repeat."""
-    from sim.compare import fastest
+    from sim.repeats import repeated
 
     schedule = candidate.schedule()
     whatif.check_used(asked_if, setup.ways, schedule)
-    timelines = []
     with progress("simulating") as report:
-        for number, jitter in enumerate(asked_if.jitters):
-
-            def note(share: float, seconds: float, number: int = number) -> None:
-                report((number + share) / len(asked_if.jitters), f"{seconds * 1e3:.3g} ms simulated")
-
-            timeline = fastest(
-                schedule,
-                setup.site,
-                setup.ways,
-                record=how,
-                path=True,
-                progress=note,
-                faults=asked_if.faults,
-                reroute_delay=asked_if.reroute_delay,
-                jitter=jitter,
-                pacing=asked_if.pacing,
-                notice=None if number else say,
-            )
-            timelines.append(timeline)
-    return schedule, timelines
+        runs = repeated(
+            schedule,
+            setup.site,
+            setup.ways,
+            record=how,
+            path=True,
+            progress=lambda share, seconds: report(share, f"{seconds * 1e3:.3g} ms simulated"),
+            notice=say,
+            **vars(asked_if),
+        )
+    return schedule, runs
 
 
 def choose(programs: dict[str, Any], setup: Setup, layout: str) -> Candidate:
@@ -161,14 +150,14 @@ def show(shown: Shown, found: Result, schedule: Schedule, timeline: Timeline, le
     """Print the answer for people."""
     from sim import report
     from sim.commands.answer import describe, scaled
-    from sim.commands.depth import effective, kinds, links, memory, path, times
+    from sim.commands.depth import effective, kinds, links, memory, path, times, varies
 
-    setup, asked_if, repeats = shown
+    setup, asked_if = shown
     one = scaled(setup, found)
     with report.printing(sys.stdout) as out:
         report.facts(out, describe(setup) | effective(found))
         out.print()
-        more = whatif.describe(asked_if, [time * setup.layers for time in repeats])
+        more = whatif.describe(asked_if) | varies(one, whatif.jitter_text(asked_if))
         report.facts(out, more | times(one, least.times(setup.layers), setup.model.form_text(setup.problem.phase)))
         out.print()
         out.print(kinds(schedule, timeline))
@@ -177,4 +166,4 @@ def show(shown: Shown, found: Result, schedule: Schedule, timeline: Timeline, le
             out.print(part)
         if program:
             out.print(f"\n{schedule}", soft_wrap=True)
-        report.assumptions(out, [*setup.assumptions([found]), *whatif.assumptions(asked_if)])
+        report.assumptions(out, [*setup.assumptions([found]), *whatif.assumptions(asked_if, setup.layers)])

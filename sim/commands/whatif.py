@@ -1,8 +1,8 @@
-"""The options of `ringloom simulate` that ask what if: faults, compute times that vary, and the pace of collectives."""
+"""The options that ask what if, of `compare` and `simulate`: compute times that vary, and the pace of collectives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sim.faults import Fault
     from sim.jitter import Jitter
     from sim.pacing import Pacing
+    from sim.quantiles import Quantiles
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 REPEATS = 10
@@ -26,7 +27,7 @@ MOST_REPEATS = 1000
 class Wishes:
     """What these options said, as typed; None or () where nothing was said."""
 
-    jitter: float | None
+    jitter: str | None
     seed: int | None
     repeats: int | None
     chunks: int | None
@@ -44,7 +45,11 @@ def _size(_: click.Context, __: click.Parameter, text: str | None) -> int | None
 
 
 _OPTIONS = (
-    click.option("--jitter", type=float, metavar="SHARE", help="Relative deviation of compute times, as 0.05."),
+    click.option(
+        "--jitter",
+        metavar="SHARE|FILE",
+        help="Compute times vary: by a relative deviation, as 0.05, or by measured quantiles in a JSON file.",
+    ),
     click.option("--seed", type=int, metavar="N", help="Of the jitter.  [default: 1]"),
     click.option("--repeats", type=int, metavar="N", help=f"Runs with jitter.  [default: {REPEATS}]"),
     click.option("--chunks", type=int, metavar="N", help="Cut each message of a collective into N, a pipeline."),
@@ -62,7 +67,7 @@ def what_if_options(command: _Command) -> _Command:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """Faults and jitter of a run; `jitters` has one a repeat, or a single None."""
+    """What is not as planned; `jitters` has one a repeat, or a single None."""
 
     faults: tuple[Fault, ...]
     reroute_delay: float
@@ -89,6 +94,16 @@ def _pacing(wishes: Wishes) -> Pacing:
     return Pacing(chunks, wishes.chunk_size or 0, channels, barrier, drift)
 
 
+def ignored(asked: WhatIf, ways: Mapping[str, str], used: Collection[str]) -> list[str]:
+    """The options that change nothing where no other collectives than these are used."""
+    pacing = asked.pacing
+    named = (("ways", ways), ("barrier", pacing.barrier), ("drift", pacing.drift))
+    found = [f"--{option} {kind}" for option, kinds in named for kind in kinds if kind not in used]
+    if pacing.cuts and not used:
+        found.append("--chunks" if pacing.chunks > 1 else "--chunk-size")
+    return found
+
+
 def check_used(asked: WhatIf, ways: Mapping[str, str], schedule: Schedule) -> None:
     """Refuse what this schedule would ignore.
 
@@ -96,14 +111,9 @@ def check_used(asked: WhatIf, ways: Mapping[str, str], schedule: Schedule) -> No
         ValueError: a way, a barrier or chunks for collectives that it has not.
     """
     used = {op.kind for op in schedule.ops if op.stream is not None and op.kind != "permute"}
-    has = f"{schedule.name} has {', '.join(sorted(used)) or 'no collective but permute'}"
-    pacing = asked.pacing
-    for option, kinds in (("ways", ways), ("barrier", pacing.barrier), ("drift", pacing.drift)):
-        for kind in kinds:
-            if kind not in used:
-                raise ValueError(f"--{option} {kind} changes nothing: {has}")
-    if pacing.cuts and not used:
-        raise ValueError(f"--chunks changes nothing: {has}")
+    for option in ignored(asked, ways, used):
+        has = ", ".join(sorted(used)) or "no collective but permute"
+        raise ValueError(f"{option} changes nothing: {schedule.name} has {has}")
 
 
 def _jitters(wishes: Wishes) -> tuple[Jitter | None, ...]:
@@ -117,48 +127,51 @@ def _jitters(wishes: Wishes) -> tuple[Jitter | None, ...]:
     repeats = REPEATS if wishes.repeats is None else wishes.repeats
     if not 1 <= repeats <= MOST_REPEATS:
         raise ValueError(f"--repeats must be 1 to {MOST_REPEATS}, got {repeats}")
-    seed = 1 if wishes.seed is None else wishes.seed
-    return tuple(Jitter(wishes.jitter, seed, repeat) for repeat in range(repeats))
+    seed, law = 1 if wishes.seed is None else wishes.seed, _law(wishes.jitter)
+    return tuple(Jitter(law, seed, repeat) for repeat in range(repeats))
 
 
-def assumptions(asked: WhatIf) -> list[str]:
+def _law(text: str) -> float | Quantiles:
+    """What the factors are drawn by: what is no number names a file."""
+    from sim.quantiles import read
+
+    try:
+        return float(text)
+    except ValueError:
+        return read(text)
+
+
+def assumptions(asked: WhatIf, layers: int) -> list[str]:
     """What the answer rests on besides."""
     found = faulty.assumptions(asked.faults, asked.reroute_delay)
     if asked.jitters[0] is not None:
-        found.append("jitter: each compute op on each rank takes its time by a lognormal factor of mean 1")
+        found.append(asked.jitters[0].assumption())
+        if layers > 1:
+            found.append("repeats of a model: one layer's, times the layers; layers that vary by themselves even out")
     return found
 
 
-def describe(asked: WhatIf, times: list[float]) -> dict[str, str]:
-    """What is not as planned, and how much the time varies: a fact a line."""
-    from sim.jitter import Band
-    from topologies.units import format_seconds
+def describe(asked: WhatIf) -> dict[str, str]:
+    """What is not as planned: a fact a line."""
+    from sim import pacing as paces
 
-    found = faulty.describe(asked.faults)
-    if pacing := asked.pacing.describe():
-        from sim import pacing as paces
+    pace = paces.describe(asked.pacing.describe())
+    return faulty.describe(asked.faults) | ({"pace": pace} if pace else {})
 
-        found["pace"] = paces.describe(pacing)
+
+def jitter_text(asked: WhatIf) -> str:
+    """What varies, and how often it is run; empty where nothing does."""
+    jitter, repeats = asked.jitters[0], len(asked.jitters)
+    if jitter is None:
+        return ""
+    return f"{repeats} repeat{'s' if repeats > 1 else ''} with jitter {jitter}, seed {jitter.seed}"
+
+
+def record(asked: WhatIf) -> dict[str, Any]:
+    """What was asked, as `--json` gives it."""
     jitter = asked.jitters[0]
-    if jitter is not None:
-        band = Band.of(times)
-        found["varies"] = (
-            f"median {format_seconds(band.median)}, p10 {format_seconds(band.p10)}, p90 {format_seconds(band.p90)} "
-            f"over {len(times)} repeats with jitter {jitter.spread:g}, seed {jitter.seed}; the middle one is shown"
-        )
-    return found
-
-
-def record(asked: WhatIf, times: list[float]) -> dict[str, Any]:
-    """The same as `--json` gives it."""
-    from sim.jitter import Band
-
-    found: dict[str, Any] = {
+    return {
         "faults": [str(fault) for fault in asked.faults],
         "pacing": asked.pacing.describe(),
+        "jitter": jitter and jitter.describe() | {"repeats": len(asked.jitters)},
     }
-    jitter = asked.jitters[0]
-    if jitter is None:
-        return found
-    band = {f"{name}_s": value for name, value in Band.of(times)._asdict().items()}
-    return found | {"jitter": {"spread": jitter.spread, "seed": jitter.seed, **band, "times_s": times}}

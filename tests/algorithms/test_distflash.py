@@ -4,10 +4,15 @@ import numpy as np
 import pytest
 
 import algorithms
+import algorithms.distflash
 from algorithms.ir import Attention, Inapplicable, Mesh
+from algorithms.ir.laws import check
 from algorithms.ir.schedule import per_rank
 from algorithms.ops import work
-from tests.algorithms.tracing import small
+from algorithms.ops.join import join
+from algorithms.ops.only import only
+from algorithms.ops.permute import permute
+from tests.algorithms.tracing import breaks, small
 
 PHASES = ["prefill", "train"]
 
@@ -101,3 +106,37 @@ def test_heads_lengths_and_types_are_free():
     problem = Attention(8, 1, 6, 23, 23, head_dim_v=4, shared_kv=True, batch=3, mask="causal", phase="train")
 
     assert algorithms.find("distflash")["train"](problem, Mesh(dp=3, cp=5, tp=4)).results["dk"].type.width == (1, 6)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("mask", ["causal", "window:5", "documents:10+3+28", "window:7,documents:20+21"])
+def test_keys_that_a_causal_mask_hides_are_never_met_and_all_others_are(phase, mask):
+    for p in (1, 2, 3, 4, 7, 16):
+        for changes in ({}, {"sinks": True}, {"kv_heads": 1, "shared_kv": True}):
+            problem = small(phase=phase, mask=mask, query_len=41, **changes)
+            check(algorithms.find("distflash")[phase](problem, Mesh(cp=p)))
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_s8_a_state_that_came_home_and_was_not_merged(phase, monkeypatch):
+    # One that came by a permute says of which rank's number its condition is.
+    kept = algorithms.distflash.merge
+    monkeypatch.setattr("algorithms.distflash.merge", lambda a, b: a if "%" in str(b.out.tokens) else kept(a, b))
+
+    with breaks("S8", r"result out of rank 3 has not met every key exactly once \(2 of 5 ranks\)"):  # those helped
+        check(algorithms.find("distflash")[phase](small(phase=phase, query_len=41), Mesh(cp=5)))
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_s6_a_helper_that_attends_its_own_queries(phase, monkeypatch):
+    monkeypatch.setattr("algorithms.distflash._tile", selfish)
+
+    with breaks("S6", "merge joins rows of different tokens"):
+        algorithms.find("distflash")[phase](small(phase=phase, query_len=41), Mesh(cp=5))
+
+
+def selfish(me, t, queries, keys):
+    """A step in which ranks below t take their own queries for those of whom they should help."""
+    (i,), (p,) = me.coords, me.sizes
+    came = permute(*only(*keys, where=i < p - t), over="cp", shift=t)
+    return queries, join(came, only(*keys, where=i < t))

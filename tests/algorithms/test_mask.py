@@ -1,156 +1,149 @@
-"""Visible pairs: the closed forms count what enumeration counts."""
+"""Masks: each gives a query one interval of keys, which says what its definition says, pair by pair."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.ir import Mesh, ScheduleError
-from algorithms.ir.layout import LAYOUTS, layout
-from algorithms.ir.mask import check_mask, coalesced, count_pairs, floor_sum, sees
-from algorithms.ir.schedule import per_rank
-from algorithms.ir.tokens import Runs, gather
+from algorithms.ir import ScheduleError
+from algorithms.ir.mask import ANYWHERE, CAUSAL, FULL, Mask, parse_mask, sees
 
-KINDS = st.sampled_from(LAYOUTS)
-MASKS = st.sampled_from(["full", "causal"])
-SIZES = st.integers(1, 5)
-RUNS = st.builds(
-    lambda pairs, step: Runs(np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs]), step),
-    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 8)), min_size=1, max_size=4),
-    st.integers(1, 7),
+LENGTHS = st.lists(st.integers(1, 12), max_size=5).map(tuple)
+MASKS = st.builds(
+    lambda causal, window, documents: Mask(causal, window if causal else 0, documents),
+    st.booleans(),
+    st.integers(0, 20),
+    LENGTHS,
 )
 
 
-def visible(mask, rows, cols):
-    return int(np.broadcast_to(sees(mask, rows[:, None], cols[None, :]), (len(rows), len(cols))).sum())
+def defined(mask, n):
+    """Who sees whom, (n, n), written out pair by pair."""
+    document = np.repeat(np.arange(len(mask.documents)), mask.documents) if mask.documents else np.zeros(n, int)
+    visible = np.zeros((n, n), bool)
+    for q in range(n):
+        for k in range(n):
+            later, far = k > q, mask.window and q - k >= mask.window
+            visible[q, k] = document[q] == document[k] and not (mask.causal and (later or far))
+    return visible
 
 
-def counted(mask, rows, cols):
-    pairs = count_pairs(mask, rows, cols)
-    return int(pairs.visible), int(pairs.mixed)
+@given(MASKS)
+def test_every_mask_gives_each_query_one_interval_of_keys(mask):
+    n = sum(mask.documents) or 30
+    at = np.arange(n)
+
+    np.testing.assert_array_equal(sees(mask, at[:, None], at[None, :]), defined(mask, n))
 
 
-def run_positions(runs):
-    return [s + runs.step * np.arange(c) for s, c in zip(runs.start, runs.count, strict=True)]
+@given(MASKS)
+def test_every_key_is_seen_by_one_interval_of_queries(mask):
+    n = sum(mask.documents) or 30
+    at = np.arange(n)
+    first, last = mask.seen_by(at)
+
+    found = (first[None, :] <= at[:, None]) & (at[:, None] <= last[None, :])
+
+    np.testing.assert_array_equal(found, defined(mask, n))
 
 
-@given(MASKS, RUNS, RUNS)
-def test_pairs_are_counted_as_enumeration_counts_them(mask, rows, cols):
-    assert counted(mask, rows, cols)[0] == visible(mask, rows.positions(), cols.positions())
+@given(MASKS)
+def test_intervals_move_on_with_the_query(mask):
+    first, last = mask.interval(np.arange(sum(mask.documents) or 30))
+
+    assert (np.diff(first) >= 0).all()
+    assert (np.diff(last) >= 0).all()
 
 
-@given(RUNS, RUNS)
-def test_mixed_says_whether_the_masks_edge_cuts_some_run_of_the_tile(rows, cols):
-    tiles = [
-        sees("causal", r[:, None], c[None, :])
-        for r in run_positions(coalesced(rows))
-        for c in run_positions(coalesced(cols))
-    ]
+@given(MASKS)
+def test_reach_is_how_far_back_a_query_sees(mask):
+    n = sum(mask.documents) or 30
+    back = max(q - np.flatnonzero(row)[0] for q, row in enumerate(defined(mask, n)))
 
-    assert counted("causal", rows, cols)[1] == any(t.any() and not t.all() for t in tiles)
-    assert counted("full", rows, cols)[1] == 0
+    assert back == min(mask.reach, n - 1)
 
 
-@given(MASKS, KINDS, st.integers(1, 60), st.integers(0, 30), SIZES, st.integers(0, 5))
-def test_each_step_of_a_ring_on_every_rank(mask, kind, n, cached, p, hops):
-    mesh = Mesh(ring=p)
-    i = mesh.coord("ring")
-    rows = layout(kind, n, p, cached)[i]
-    cols = layout(kind, n + cached, p)[i].replace(mesh.behind(("ring",), hops))
-
-    pairs = count_pairs(mask, rows.runs(mesh.grid()), cols.runs(mesh.grid()))
-
-    expected = [
-        visible(mask, rows.runs(mesh.of_rank(r)).positions(), cols.runs(mesh.of_rank(r)).positions()) for r in range(p)
-    ]
-    assert np.broadcast_to(pairs.visible, mesh.shape).tolist() == expected
+@given(MASKS)
+def test_a_mask_is_read_as_it_is_written(mask):
+    assert parse_mask(str(mask)) == mask
 
 
-@given(MASKS, KINDS, st.integers(1, 60), st.integers(0, 30), SIZES, SIZES)
-def test_each_tile_of_a_grid_with_gathered_queries_and_keys(mask, kind, n, cached, R, C):
-    mesh = Mesh(row=R, col=C)
-    place = mesh.coord("col") * R + mesh.coord("row")
-    rows = gather(layout(kind, n, R * C, cached)[place], {"col": C})
-    cols = gather(layout(kind, n + cached, R * C)[place], {"row": R})
-
-    pairs = count_pairs(mask, rows.runs(mesh.grid()), cols.runs(mesh.grid()))
-
-    expected = [
-        visible(mask, rows.runs(at).positions(), cols.runs(at).positions())
-        for at in (mesh.of_rank(rank) for rank in range(mesh.size))
-    ]
-    assert np.broadcast_to(pairs.visible, mesh.shape).ravel().tolist() == expected
-
-
-@given(KINDS, st.integers(1, 80), SIZES)
-def test_all_tiles_of_a_causal_ring_make_a_triangle(kind, n, p):
-    mesh = Mesh(ring=p)
-    tokens = layout(kind, n, p)[mesh.coord("ring")]
-    total = 0
-    for hops in range(p):
-        cols = tokens.replace(mesh.behind(("ring",), hops))
-        total += count_pairs("causal", tokens.runs(mesh.grid()), cols.runs(mesh.grid())).visible.sum()
-
-    assert total == n * (n + 1) // 2
+@pytest.mark.parametrize(
+    "text, mask",
+    [
+        ("full", FULL),
+        ("causal", CAUSAL),
+        ("window:4096", Mask(True, 4096)),
+        ("documents:5+7+1", Mask(True, 0, (5, 7, 1))),
+        ("causal,documents:5", Mask(True, 0, (5,))),
+        ("full,documents:5+7", Mask(False, 0, (5, 7))),
+        ("window:3, documents:5*3+7", Mask(True, 3, (5, 5, 5, 7))),
+        ("documents:5+7,window:3", Mask(True, 3, (5, 7))),
+    ],
+)
+def test_masks_as_people_write_them(text, mask):
+    assert parse_mask(text) == mask
 
 
-@given(RUNS)
-def test_coalescing_keeps_the_set_of_positions(runs):
-    assert sorted(coalesced(runs).positions()) == sorted(runs.positions())
+@pytest.mark.parametrize(
+    "mask, shown",
+    [
+        (Mask(True, 0, (4, 4, 4, 9)), "documents:4*3+9"),
+        (Mask(True, 8, tuple(range(1, 5001))), "window:8,documents:(5000 of 1 to 5000 tokens)"),
+        (Mask(False, 0, (7,) * 5000), "full,documents:7*5000"),
+    ],
+)
+def test_many_documents_are_printed_in_a_few_words(mask, shown):
+    assert mask.short == shown
 
 
-@pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 64])
-@pytest.mark.parametrize("kind", ["contiguous", "striped"])
-def test_gathered_shards_become_one_run(kind, n):
-    mesh = Mesh(ring=4)
-    everything = gather(layout(kind, n, 4)[mesh.coord("ring")], {"ring": 4}).runs(mesh.grid())
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("casual", "no mask 'casual': expected one of full, causal, window:W, documents:L1+L2+...; nearest is causal"),
+        ("", "no mask '': expected one of full"),
+        ("window", "no mask 'window': expected one of full, causal, window:W"),
+        ("documents", "no mask 'documents': expected one of"),
+        ("causal:3", "no mask 'causal:3': expected one of"),
+        ("full,causal", "mask full,causal says both full and causal: give one or the other"),
+        ("documents:3,documents:4", "no mask 'documents:3,documents:4': expected one of"),
+        ("window:0", "a window has 1 to 2^48 tokens: got '0' in mask window:0"),
+        ("window:-3", "a window has 1 to 2^48 tokens: got '-3'"),
+        ("window:", "a window has 1 to 2^48 tokens: got ''"),
+        ("window:2.5", "a window has 1 to 2^48 tokens: got '2.5'"),
+        ("window:" + "9" * 5000, "a window has 1 to 2^48 tokens: got '999"),
+        ("documents:", "a document has 1 to 2^48 tokens: got ''"),
+        ("documents:3+0+4", "a document has 1 to 2^48 tokens: got '0' in mask documents:3+0+4"),
+        ("documents:3++4", "a document has 1 to 2^48 tokens: got ''"),
+        ("documents:3*0", "a document is repeated 1 to 2^20 times: got '0'"),
+        ("documents:1*1048576+1", "at most 2^20 documents can be packed, got 1048577"),
+        ("documents:1*99999999999", "a document is repeated 1 to 2^20 times: got '99999999999'"),
+    ],
+)
+def test_what_is_no_mask_is_refused_in_one_short_line(text, message):
+    with pytest.raises(ScheduleError) as refusal:
+        parse_mask(text)
 
-    whole = coalesced(everything)
-
-    assert whole.start.shape[-1] == 1
-    assert whole.step == 1
-    assert whole.positions().tolist() == list(range(n))
-
-
-def test_gathered_zigzag_shards_become_one_run():
-    mesh = Mesh(ring=4)
-    whole = coalesced(gather(layout("zigzag", 64, 4)[mesh.coord("ring")], {"ring": 4}).runs(mesh.grid()))
-
-    assert (whole.start.tolist(), whole.count.tolist()) == ([0], [64])
-
-
-@given(st.integers(0, 30), st.integers(0, 50), st.integers(0, 50), st.integers(1, 20))
-def test_floor_sum(n, a, b, m):
-    assert floor_sum(np.array(n), a, np.array(b), m) == sum((a * i + b) // m for i in range(n))
-
-
-def test_a_striped_grid_gives_every_rank_an_equal_share():
-    # papers.md 2.4: each tile of the transposed square grid is a triangle of side N/s; the strict ones lack the
-    # diagonal, so the counts differ by N/s pairs.
-    s, n = 4, 256
-    mesh = Mesh(row=s, col=s)
-    r, c = mesh.coord("row"), mesh.coord("col")
-    rows = gather(layout("striped", n, s * s)[c * s + r], {"col": s})
-    cols = gather(layout("striped", n, s * s)[r * s + c], {"row": s})
-    side = n // s
-
-    pairs = count_pairs("causal", rows.runs(mesh.grid()), cols.runs(mesh.grid())).visible
-
-    strict = np.subtract(*np.indices(mesh.shape)) < 0  # column beyond row
-    np.testing.assert_array_equal(pairs, np.where(strict, side * (side - 1) // 2, side * (side + 1) // 2))
-    assert per_rank(rows.count, mesh).tolist() == [side] * mesh.size
+    assert str(refusal.value).startswith(message)
+    assert "\n" not in str(refusal.value)
+    assert len(str(refusal.value)) < 200
 
 
-def test_a_long_sequence_is_counted_exactly():
-    n = 1 << 20
-    whole = Runs(np.array([0]), np.array([n]), 1)
-    odd = Runs(np.array([1]), np.array([n // 3]), 3)
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        ({"window": 4}, "a window is causal and of 1 to 2^48 tokens, got causal=False, 4"),
+        ({"causal": True, "window": -1}, "a window is causal and of 1 to 2^48 tokens, got causal=True, -1"),
+        ({"documents": (3, 0)}, "a document has 1 to 2^48 tokens: number 1 of the mask has 0"),
+    ],
+)
+def test_a_record_that_is_no_mask_is_refused(wrong, message):
+    with pytest.raises(ScheduleError) as refusal:
+        Mask(**wrong)
 
-    assert count_pairs("causal", whole, whole).visible == n * (n + 1) // 2
-    # keys 1, 4, 7, ...: key 3j + 1 is seen by the queries from there on
-    assert count_pairs("causal", whole, odd).visible == sum(n - (3 * j + 1) for j in range(n // 3))
+    assert str(refusal.value) == message
 
 
-def test_an_unknown_mask_names_those_there_are():
-    with pytest.raises(ScheduleError, match="no mask 'casual': expected one of full, causal"):
-        check_mask("casual")
+def test_a_plain_mask_reaches_everywhere():
+    assert (FULL.reach, CAUSAL.reach) == (ANYWHERE - 1, ANYWHERE - 1)
+    assert [m.plain for m in (FULL, CAUSAL, Mask(True, 3), Mask(True, 0, (3,)))] == [True, True, False, False]

@@ -113,7 +113,7 @@ def test_the_state_keeps_its_dtype_and_is_merged_in_float64():
 )
 def test_attention_over_parts_of_the_keys_merges_to_dense_attention(parts, dtype, mask, order, seed):
     c = case(n=23, m=150, dtype=dtype, mask=mask, order=order, seed=seed)
-    blocks = [(c.q, c.k[p], c.v[p], c.rows, c.cols[p], c.mask, c.scale) for p in np.array_split(np.arange(150), parts)]
+    blocks = [(c.q, c.k[p], c.v[p], c.rows, c.cols[p], c.mask, c.score) for p in np.array_split(np.arange(150), parts)]
     state = find("numpy").attend(*blocks[0])
     for b in blocks[1:]:
         state = merge(*state, *find("numpy").attend(*b))
@@ -124,7 +124,7 @@ def test_attention_over_parts_of_the_keys_merges_to_dense_attention(parts, dtype
 
 def test_a_part_merged_twice_is_caught():
     c = case(n=23, m=40, mask="full")
-    half = (c.q, c.k[:20], c.v[:20], c.rows, c.cols[:20], c.mask, c.scale)
+    half = (c.q, c.k[:20], c.v[:20], c.rows, c.cols[:20], c.mask, c.score)
     state = merge(*find("numpy").attend(*c.block), *find("numpy").attend(*half))
     bounds = forward_bounds(*c.block, eps=EPS)
     for found, want, bound in zip(state, dense(*c.block), bounds, strict=True):

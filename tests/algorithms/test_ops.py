@@ -10,8 +10,23 @@ from hypothesis import strategies as st
 
 import algorithms
 from algorithms.ir import Attention, Mesh, spmd
-from algorithms.ir.mask import sees
-from algorithms.ops import add, attend, attend_backward, delta, merge, normalise, repeat_heads, weigh, work
+from algorithms.ir.mask import CAUSAL, Mask, parse_mask, sees
+from algorithms.ir.score import Score, alibi_slopes
+from algorithms.ops import (
+    add,
+    attend,
+    attend_backward,
+    delta,
+    merge,
+    normalise,
+    repeat_heads,
+    seen,
+    sink,
+    sink_gradient,
+    weigh,
+    widen,
+    work,
+)
 from algorithms.ops.collective import meaning
 from algorithms.ops.load import heads_of, load, shard
 from tests.algorithms.tracing import PROGRAMS, meshes, small, traced
@@ -79,7 +94,8 @@ def test_a_merge_keeps_the_states_dtype_and_works_in_float64():
 @given(cut=st.integers(0, 11))
 def test_attention_to_two_parts_of_the_keys_merges_to_attention_to_all(mask, cut):
     q, k, v = operands()
-    rows, cols, params = np.arange(2, 11), np.arange(11), {"mask": mask, "scale": 0.3, "head_dim_v": DV}
+    rows, cols = np.arange(2, 11), np.arange(11)
+    params = {"mask": parse_mask(mask), "score": Score(0.3), "head_dim_v": DV}
 
     def part(keys):
         return attend.meaning(np, q, k[keys], v[keys], rows, cols[keys], **params)
@@ -87,27 +103,41 @@ def test_attention_to_two_parts_of_the_keys_merges_to_attention_to_all(mask, cut
     assert_same(merged(part(slice(0, cut)), part(slice(cut, None))), part(slice(None)))
 
 
-@pytest.mark.parametrize("mask", ["full", "causal"])
-def test_attention_is_softmax_of_the_visible_scores(mask):
+SCORES = [Score(0.5), Score(0.5, 0.7), Score(0.5, 0.0, alibi_slopes(H)), Score(0.5, 0.7, alibi_slopes(H))]
+
+
+def logit(product, distance, head, score):
+    """One logit, in the order of flash-attn: scaled, capped, biased."""
+    s = score.scale * product
+    s = score.softcap * np.tanh(s / score.softcap) if score.softcap else s
+    return s if score.slopes is None else s - 2.0 ** (-8 * (head + 1) / H) * distance
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("mask", ["full", "causal", "window:3", "documents:4+7", "full,documents:4+7"])
+def test_attention_is_softmax_of_the_visible_scores(mask, score):
     q, k, v = operands(group=1)
     rows, cols = np.arange(-2, 7), np.arange(11)  # the first two rows see no key under a causal mask
 
-    out, lse = attend.meaning(np, q, k, v, rows, cols, mask, 0.5, DV)
+    out, lse = attend.meaning(np, q, k, v, rows, cols, parse_mask(mask), score, DV)
 
     for i, row in enumerate(rows):
-        seen = np.array([bool(sees(mask, row, c)) for c in cols])
+        seen = np.array([bool(sees(parse_mask(mask), row, c)) for c in cols])
         for h in range(H):
-            weights = np.exp(0.5 * k[seen, h] @ q[i, h])
+            logits = [logit(k[c, h] @ q[i, h], abs(row - c), h, score) for c in np.flatnonzero(seen)]
+            weights = np.exp(logits)
             expected = weights @ v[seen, h] / weights.sum() if seen.any() else np.zeros(DV)
             np.testing.assert_allclose(out[i, h], expected, **ROUNDING)
             assert lse[i, h] == pytest.approx(np.log(weights.sum()) if seen.any() else -np.inf, abs=1e-12)
 
 
-def test_the_gradients_are_the_slopes_of_the_loss():
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("mask", [CAUSAL, Mask(True, 2), Mask(False, 0, (2, 3))])
+def test_the_gradients_are_the_slopes_of_the_loss(mask, score):
     q, k, v = operands(n=4, m=5)
     rows, cols = np.arange(-1, 3), np.arange(5)
     do, step = np.random.default_rng(5).normal(size=(4, H, DV)), 1e-6
-    params = {"mask": "causal", "scale": 0.4, "head_dim_v": DV}
+    params = {"mask": mask, "score": score, "head_dim_v": DV}
 
     def loss(q, k, v):
         return (attend.meaning(np, q, k, v, rows, cols, **params)[0] * do).sum()
@@ -124,10 +154,59 @@ def test_the_gradients_are_the_slopes_of_the_loss():
             assert gradient[index] == pytest.approx((loss(*up) - loss(*down)) / (2 * step), abs=1e-8)
 
 
+def test_slopes_of_alibi_are_those_of_its_paper():
+    np.testing.assert_allclose(alibi_slopes(8), [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256])
+    np.testing.assert_allclose(alibi_slopes(16)[[0, 1, 15]], [2**-0.5, 1 / 2, 2**-8])
+    # 12 heads: the slopes of 8, and of 16 every second one
+    np.testing.assert_allclose(alibi_slopes(12), [*alibi_slopes(8), *(2.0 ** (-np.array([1, 3, 5, 7]) / 2))])
+    np.testing.assert_allclose(alibi_slopes(1), [2**-8])
+
+
+def test_a_sink_is_a_key_whose_value_is_zero():
+    q, k, v = operands(group=1)
+    rows, cols = np.arange(-2, 7), np.arange(11)
+    sinks = np.array([0.3, -1.0, 80.0, 2.0])
+    out, lse = attend.meaning(np, q, k, v, rows, cols, CAUSAL, Score(0.5), DV)
+
+    sunk, top = sink.meaning(np, out, lse, sinks[None])
+
+    np.testing.assert_allclose(top, np.logaddexp(lse, sinks), **ROUNDING)
+    np.testing.assert_allclose(sunk, out * np.exp(lse - np.logaddexp(lse, sinks))[..., None], **ROUNDING)
+    np.testing.assert_array_equal(top[0], sinks)  # a query that saw no key has the sink alone
+
+
+def test_the_gradient_of_a_sink_is_the_slope_of_the_loss():
+    q, k, v = operands(group=1)
+    rows, cols, do = np.arange(-1, 8), np.arange(11), np.random.default_rng(5).normal(size=(9, H, DV))
+    state, step = attend.meaning(np, q, k, v, rows, cols, CAUSAL, Score(0.5), DV), 1e-6
+
+    def loss(sinks):
+        return (sink.meaning(np, *state, sinks[None])[0] * do).sum()
+
+    sinks = np.array([0.3, -1.0, 3.0, 0.0])
+    out, lse = sink.meaning(np, *state, sinks[None])
+    (found,) = sink_gradient.meaning(np, sinks[None], lse, *delta.meaning(np, do, out), dtype="float64")
+
+    for h, ahead in enumerate(step * np.eye(H)):
+        assert found[0, h] == pytest.approx((loss(sinks + ahead) - loss(sinks - ahead)) / (2 * step), abs=1e-8)
+
+
+def test_widen_is_the_adjoint_of_seen():
+    rng, keep = np.random.default_rng(0), np.array([1, 2, 5])
+    x, y = rng.normal(size=(7, H, D)), rng.normal(size=(3, H, D))
+    source = np.array([-1, 0, 1, -1, -1, 2, -1])
+
+    (kept,), (wide,) = seen.meaning(np, x, keep=keep), widen.meaning(np, y, source=source)
+
+    np.testing.assert_array_equal(kept, x[keep])
+    assert (kept * y).sum() == pytest.approx((x * wide).sum())
+    assert not widen.meaning(np, y[:0], source=np.full(7, -1))[0].any()
+
+
 def test_where_k_and_v_are_one_tensor_its_gradient_is_the_sum_of_both():
     q, k, _ = operands(n=4, m=5)
     rows, cols, do = np.arange(4), np.arange(5), np.random.default_rng(5).normal(size=(4, H, DV))
-    params = {"mask": "causal", "scale": 0.4, "head_dim_v": DV}
+    params = {"mask": CAUSAL, "score": Score(0.4), "head_dim_v": DV}
     out, lse = attend.meaning(np, q, k, k, rows, cols, **params)
     rest = (do, lse, *delta.meaning(np, do, out), rows, cols)
 
@@ -250,7 +329,10 @@ def test_broadcast_copies_the_roots_value(xp, root):
         np.testing.assert_equal(result, inputs[root])
 
 
-@pytest.mark.parametrize("op", [merge, weigh, normalise, delta, add, repeat_heads], ids=lambda op: op.__name__)
+GLUE = [merge, weigh, normalise, delta, add, repeat_heads, seen, widen, sink, sink_gradient]
+
+
+@pytest.mark.parametrize("op", GLUE, ids=lambda op: op.__name__)
 def test_the_glue_keeps_to_the_array_api(op):
     out, lse = states(1, blind=0)
     arrays, params = {
@@ -260,9 +342,15 @@ def test_the_glue_keeps_to_the_array_api(op):
         delta: ((out, out), {}),
         add: ((out, out), {}),
         repeat_heads: ((out,), {"times": 3}),
+        seen: ((out, lse), {"keep": np.array([1, 4])}),
+        widen: ((out,), {"source": np.array([-1, 0, 2, -1])}),
+        sink: ((out, lse, lse[:1] * 0 + 2), {}),
+        sink_gradient: ((lse[:1] * 0 + 2, lse, lse), {"dtype": "float64"}),
     }[op]
 
-    strict = op.meaning(array_api_strict, *map(array_api_strict.asarray, arrays), **params)
+    named = {k: array_api_strict.asarray(x) if isinstance(x, np.ndarray) else x for k, x in params.items()}
+
+    strict = op.meaning(array_api_strict, *map(array_api_strict.asarray, arrays), **named)
 
     assert_same(tuple(map(np.asarray, strict)), op.meaning(np, *arrays, **params))
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import algorithms
 from algorithms.ir import ScheduleError
+from algorithms.ir.mask import CAUSAL
 from algorithms.options import algorithms_from, job_from, parse_count, problem_from, problem_options
 
 WIDTHS = ["--heads", "8", "--head-dim", "64", "--seq", "1K"]
@@ -120,7 +121,7 @@ def test_a_window_longer_than_the_sequence_cuts_nothing(tmp_path):
     path = tmp_path / "config.json"
     path.write_text('{"num_attention_heads": 8, "num_hidden_layers": 1, "hidden_size": 512, "sliding_window": 1024}')
 
-    assert problem_from(asked("--model", str(path), "--seq", "1024")).mask == "causal"
+    assert problem_from(asked("--model", str(path), "--seq", "1024")).mask == CAUSAL
     with pytest.raises(ValueError, match="sliding_window 1024 < 1025"):
         problem_from(asked("--model", str(path), "--seq", "1025"))
 

@@ -1,8 +1,8 @@
 """Bytes: what all ranks send together equals the formulas of the papers, for every way.
 
-Conventions: one lse a row and head; queries, keys and values in bfloat16 (2 bytes) unless said, partial states in
-float32 (4), gradients in flight in float32 (4); what a rank keeps for itself is not sent; KV heads that are
-copied are counted as often as they travel. All sums are over ranks, so they hold for uneven shards too.
+Conventions: as `volumes` has them; what a rank keeps for itself is not sent; KV heads that are copied are counted as
+often as they travel. All sums are over ranks, so they hold for uneven shards too. Backward passes that are no ring:
+test_transfers_train.
 """
 
 from math import gcd, log2
@@ -17,33 +17,24 @@ from algorithms.ops.broadcast import broadcast
 from algorithms.ops.load import load
 from algorithms.ways.transfers import sent_bytes, transfers
 from tests.algorithms.tracing import PROGRAMS, meshes, small, traced
+from tests.algorithms.volumes import (
+    DV,
+    EG,
+    EO,
+    HKV,
+    LENGTHS,
+    B,
+    E,
+    H,
+    hops,
+    keys_and_values,
+    problem,
+    queries,
+    sent,
+    state,
+)
 
-B, H, HKV, D, DV = 3, 12, 2, 8, 6
-E, EO, EG = 2, 4, 4
-LENGTHS = [(240, 240), (37, 41), (3, 7)]
 every_length = pytest.mark.parametrize("n, m", LENGTHS)
-
-
-def problem(n, m, **changes):
-    return Attention(H, HKV, D, n, m, batch=B, head_dim_v=DV, mask="causal", **{"layout": "zigzag"} | changes)
-
-
-def sent(schedule, kind=None, **chosen):
-    """Bytes that all ranks send, in ops of one kind or all."""
-    ops = [op for op in schedule.ops if kind in (None, op.kind)]
-    return int(sum(sent_bytes(op, schedule.mesh, ways.DEFAULT | chosen).sum() for op in ops))
-
-
-def queries(n, heads=H):
-    return n * B * heads * D * E
-
-
-def keys_and_values(m, heads=HKV, e=E):
-    return m * B * heads * (D + DV) * e
-
-
-def state(n):
-    return n * B * H * (DV + 1) * EO  # out, and one lse
 
 
 @every_length
@@ -82,17 +73,6 @@ def test_all_gather_brings_every_key_to_every_other_rank_in_any_way(p, way, n, m
     schedule = algorithms.find("all_gather_kv")["prefill"](problem(n, m), Mesh(cp=p))
 
     assert sent(schedule, all_gather=way) == (p - 1) * keys_and_values(m)
-
-
-def hops(way, p):
-    """How often the blocks of one sender travel, over its p - 1 receivers."""
-    distances = range(1, p)
-    return {
-        "direct": p - 1,
-        "pairwise": p - 1,
-        "ring": sum(distances),  # from neighbour to neighbour
-        "doubling": sum(d.bit_count() for d in distances),  # once for each binary digit of the distance
-    }[way]
 
 
 @every_length
@@ -205,72 +185,6 @@ def test_a_broadcast_brings_the_roots_shard_to_every_other_rank(way, root):
     schedule = program(problem(10, 10, layout="contiguous"), Mesh(ring=4))  # shards of 2, 3, 2, 3
 
     assert sent(schedule, broadcast=way) == 3 * queries(2)
-
-
-def shards(n, p):
-    """Rows of each contiguous shard."""
-    return [(i + 1) * n // p - i * n // p for i in range(p)]
-
-
-def distflash_steps(n, p):
-    """Rows whose keys are sent, and rows whose queries are lent, in each step."""
-    rows = shards(n, p)
-    for t in range(1, p // 2 + 1):
-        yield sum(rows[: p - t]), sum(rows[p - t :]) if 2 * t < p else 0
-
-
-@pytest.mark.parametrize("n", [240, 41, 7, 3, 1])
-@pytest.mark.parametrize("p", [1, 2, 3, 4, 5, 8])
-def test_distflash_sends_keys_on_and_lends_the_queries_of_those_that_have_most(p, n):
-    schedule = algorithms.find("distflash")["prefill"](problem(n, n, layout="contiguous"), Mesh(cp=p))
-
-    assert sent(schedule) == sum(keys_and_values(m) + queries(q) + state(q) for m, q in distflash_steps(n, p))
-
-
-@pytest.mark.parametrize("n", [240, 41, 7, 3, 1])
-@pytest.mark.parametrize("p", [1, 2, 3, 4, 5, 8])
-def test_backward_distflash_sends_the_same_keys_and_their_gradients_home_or_all_that_belongs_to_a_query(p, n):
-    # There: k and v, or q, do, lse and delta. Back: dk and dv, or dq.
-    schedule = algorithms.find("distflash")["train"](problem(n, n, layout="contiguous", phase="train"), Mesh(cp=p))
-
-    forward = sum(keys_and_values(m) + queries(q) + state(q) for m, q in distflash_steps(n, p))
-    there = sum(keys_and_values(m) + q * B * H * ((D + DV) * E + 2 * EO) for m, q in distflash_steps(n, p))
-    back = sum(keys_and_values(m, e=EG) + q * B * H * D * EG for m, q in distflash_steps(n, p))
-    assert sent(schedule) == forward + there + back
-
-
-@pytest.mark.parametrize("p", [2, 3, 8, 9])
-def test_distflash_sends_three_eighths_of_p_squared_blocks_of_keys_and_one_of_queries(p):
-    steps = list(distflash_steps(p, p))  # one row a block
-
-    assert 8 * sum(m for m, _ in steps) == ((p - 1) * (3 * p - 1) if p % 2 else p * (3 * p - 2))
-    assert 8 * sum(q for _, q in steps) == (p * p - 1 if p % 2 else p * (p - 2))
-
-
-@every_length
-@pytest.mark.parametrize("phase", ["prefill", "train"])
-@pytest.mark.parametrize("layout", ["zigzag", "striped", "contiguous"])
-@pytest.mark.parametrize("p", [1, 2, 3, 5, 8])
-def test_tasp_sends_what_a_ring_sends(p, layout, phase, n, m):
-    asked = problem(n, m, layout=layout, phase=phase)
-    ring, tasp = (algorithms.find(name)[phase](asked, Mesh(ring=p)) for name in ("ring", "tasp"))
-
-    assert sent(tasp) == sent(ring)
-
-
-@pytest.mark.parametrize("phase", ["prefill", "train"])
-@pytest.mark.parametrize("p", [2, 3, 5, 8])
-def test_tasp_sends_as_much_over_every_link_of_a_full_mesh(p, phase):
-    n = 2 * p * (p - 1) * 3
-    schedule = algorithms.find("tasp")[phase](problem(n, n, phase=phase), Mesh(ring=p))
-    carried = np.zeros((p, p), dtype=np.int64)
-
-    for op in (op for op in schedule.ops if op.stream):
-        for transfer in transfers(op, schedule.mesh):
-            carried[np.arange(p), transfer.dst] += transfer.nbytes
-
-    each = sent(schedule) // (p * (p - 1))
-    assert carried.tolist() == [[0 if a == b else each for b in range(p)] for a in range(p)]
 
 
 # -- jobs and types ------------------------------------------------------------------------------------------

@@ -17,12 +17,13 @@ STATES = {"float64": ["float64"], "float32": ["float32", "float64"], "float16": 
 
 
 @st.composite
-def meshes(draw, axes, largest=64):
-    """A mesh for these axes, sometimes with tp and dp beside them, in any order."""
+def meshes(draw, program, largest=64):
+    """A mesh for a program's axes, sometimes with tp and dp beside them, in any order."""
     ranks = draw(st.sampled_from([1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 64]).filter(lambda n: n <= largest))
-    shape = draw(st.sampled_from(list(factorisations(ranks, len(axes) + 2))))
-    named = list(zip((*axes, "tp", "dp"), shape, strict=True))
-    return Mesh(**dict(draw(st.permutations(named))))
+    names = (*program.axes, "tp", "dp")
+    shapes = (dict(zip(names, shape, strict=True)) for shape in factorisations(ranks, len(names)))
+    shape = draw(st.sampled_from([s for s in shapes if len({s[axis] for axis in program.equal}) <= 1]))
+    return Mesh(**dict(draw(st.permutations(list(shape.items())))))
 
 
 @st.composite
@@ -57,7 +58,7 @@ def problems(draw, phase, mesh):
 def schedules(draw, largest=64):
     """Any algorithm, traced for a problem it can serve."""
     _, phase = key = draw(st.sampled_from(sorted(PROGRAMS)))
-    mesh = draw(meshes(PROGRAMS[key].axes, largest))
+    mesh = draw(meshes(PROGRAMS[key], largest))
     try:
         return PROGRAMS[key](draw(problems(phase, mesh)), mesh)
     except Inapplicable:

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from algorithms.ir.mask import CAUSAL, FULL
+from algorithms.ir.score import Score
 from executor.exactness import error, forward_bounds, largest_score, worst_ratio
 from executor.kernels.dense import dense, dense_backward
 from tests.executor.attention_cases import case
@@ -12,7 +14,7 @@ def test_dense_by_hand():
     # One query sees keys with scores 0 and log 3: weights 1/4 and 3/4; the third key is later.
     q, k = np.ones((1, 1, 1)), np.array([0, np.log(3), 9.0]).reshape(3, 1, 1)
     v = np.array([4.0, 8, 99]).reshape(3, 1, 1)
-    out, lse = dense(q, k, v, np.array([1]), np.arange(3), "causal", 1.0)
+    out, lse = dense(q, k, v, np.array([1]), np.arange(3), CAUSAL, Score(1.0))
     assert out.item() == pytest.approx(4 / 4 + 8 * 3 / 4)
     assert lse.item() == pytest.approx(np.log(4))
 
@@ -39,9 +41,9 @@ def test_longdouble_and_float64_agree():
 
 def test_the_largest_score_is_over_visible_pairs():
     q, k = np.ones((1, 1, 1)), np.array([-2, 1, 9.0]).reshape(3, 1, 1)
-    assert largest_score(q, k, np.array([1]), np.arange(3), "causal", 0.5) == 1.0
-    assert largest_score(q, k, np.array([1]), np.arange(3), "full", 0.5) == 4.5
-    assert largest_score(q, k, np.array([-1]), np.arange(3), "causal", 0.5) == 0.0
+    assert largest_score(q, k, np.array([1]), np.arange(3), CAUSAL, Score(0.5)) == 1.0
+    assert largest_score(q, k, np.array([1]), np.arange(3), FULL, Score(0.5)) == 4.5
+    assert largest_score(q, k, np.array([-1]), np.arange(3), CAUSAL, Score(0.5)) == 0.0
 
 
 def test_error_of_infinities_and_nan():

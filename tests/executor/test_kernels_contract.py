@@ -4,18 +4,12 @@ import numpy as np
 import pytest
 
 from executor.kernels import find, fused_numba
-from executor.kernels.tiles import last_visible
 from tests.executor.attention_cases import case
 
 
 def test_an_unknown_kernel_is_named_with_the_nearest():
     with pytest.raises(ValueError, match="no kernel 'nubma': expected one of numba, numpy; nearest is numba"):
         find("nubma")
-
-
-def test_an_unknown_mask_is_named_with_the_nearest():
-    with pytest.raises(ValueError, match="no mask 'casual': expected one of causal, full; nearest is causal"):
-        last_visible("casual", np.arange(3))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,15 @@ from executor.kernels.dense import dense_backward
 from tests.executor.attention_cases import ORDERS, case, forward_ratios, ratios, set_tiles
 
 DTYPES = ("float64", "float32", "float16")
+MASKS = (
+    "full",
+    "causal",
+    "window:11",
+    "documents:30+1+40*9",
+    "full,documents:30+1+40*9",
+    "window:9,documents:30+1+40*9",
+)
+CHANGES = ({}, {"softcap": 2.0}, {"alibi": True}, {"softcap": 2.0, "alibi": True})
 HEADS = ((3, 3), (4, 2), (5, 1))  # multi-head, grouped, multi-query
 
 
@@ -37,9 +46,26 @@ def small_tiles(monkeypatch):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("heads", HEADS)
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("mask", ["full", "causal"])
+@pytest.mark.parametrize("mask", MASKS)
 def test_exact_for_every_mask_order_grouping_and_dtype(kernel, mask, order, heads, dtype):
     assert_exact(ratios(kernel, case(heads=heads, dims=(19, 7), dtype=dtype, mask=mask, order=order)))
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("changes", CHANGES[1:], ids=" ".join)
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("mask", MASKS)
+def test_exact_for_every_change_of_a_score_under_every_mask(kernel, mask, order, changes, dtype):
+    assert_exact(ratios(kernel, case(heads=(6, 2), dims=(19, 7), dtype=dtype, mask=mask, order=order, **changes)))
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("softcap", [0.05, 1.0, 50.0, 1e4])
+def test_exact_however_near_the_cap_scores_come(kernel, softcap, dtype):
+    # at 0.05 tanh is 1 to the last bit for most, at 1e4 its argument is as good as nothing
+    assert_exact(ratios(kernel, case(dtype=dtype, softcap=softcap, largest_logit=40.0)))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -64,14 +90,15 @@ def test_exact_for_few_queries_over_many_keys(kernel, n, dtype):
     heads=st.sampled_from(HEADS),
     dims=st.tuples(st.integers(1, 9), st.integers(1, 9)),
     dtype=st.sampled_from(DTYPES),
-    mask=st.sampled_from(["full", "causal"]),
+    mask=st.sampled_from(MASKS),
+    changes=st.sampled_from(CHANGES),
     order=st.sampled_from(ORDERS),
     side=st.integers(1, 24),
     longest=st.integers(1, 48),
     seed=st.integers(0, 1000),
 )
-def test_exact_for_any_sizes_and_any_tiles(name, n, m, heads, dims, dtype, mask, order, side, longest, seed):
-    found = case(n, m, heads, dims, dtype, mask, order, seed=seed)
+def test_exact_for_any_sizes_and_any_tiles(name, n, m, heads, dims, dtype, mask, changes, order, side, longest, seed):
+    found = case(n, m, heads, dims, dtype, mask, order, seed=seed, **changes)
     with pytest.MonkeyPatch.context() as patch:
         set_tiles(patch, side, longest)
         assert_exact(ratios(find(name), found))
@@ -139,7 +166,7 @@ def test_gradients_over_parts_of_the_keys_add_up(kernel, dtype):
     # What a ring does: lse and delta of the whole row, the keys a part at a time.
     c = case(dtype=dtype, heads=(4, 2), order="zigzag")
     parts = np.array_split(np.arange(53), 3)
-    blocks = [(c.q, c.k[p], c.v[p], c.rows, c.cols[p], c.mask, c.scale) for p in parts]
+    blocks = [(c.q, c.k[p], c.v[p], c.rows, c.cols[p], c.mask, c.score) for p in parts]
     state = kernel.attend(*blocks[0])
     for b in blocks[1:]:
         state = merge(np, *state, *kernel.attend(*b))
@@ -149,7 +176,7 @@ def test_gradients_over_parts_of_the_keys_add_up(kernel, dtype):
     shares = [kernel.attend_backward(*b[:3], c.do, lse, delta, *b[3:]) for b in blocks]
 
     grads = (sum(s[0] for s in shares), *(np.concatenate([s[i] for s in shares]) for i in (1, 2)))
-    bounds = backward_bounds(*c.block_with_do, eps=float(np.finfo(dtype).eps))
+    bounds = backward_bounds(*c.block_with_do, eps=float(np.finfo(dtype).eps))[:3]
     for grad, want, bound in zip(grads, dense_backward(*c.block_with_do), bounds, strict=True):
         assert worst_ratio(error(grad, want), bound) <= 1
 

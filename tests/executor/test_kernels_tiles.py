@@ -5,20 +5,41 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from algorithms.ir.mask import CAUSAL, FULL, Mask
 from executor.kernels import backward, find, forward
 from executor.kernels.dense import sees
-from executor.kernels.tiles import View, cut, last_visible, view, visible
+from executor.kernels.tiles import View, cut, cut_rows, view, visible
 from tests.executor.attention_cases import case, positions, set_tiles
 
 some_positions = st.lists(st.integers(0, 60), min_size=1, max_size=12).map(np.array)
 
 
-@given(rows=some_positions, cols=some_positions, mask=st.sampled_from(["full", "causal"]))
+@given(rows=some_positions, cols=some_positions, mask=st.sampled_from([FULL, CAUSAL]))
 def test_the_judgement_agrees_with_the_mask_pair_by_pair(rows, cols, mask):
-    (queries,), (keys,) = cut(last_visible(mask, rows), 1000), cut(cols, 1000)
+    (queries,), (keys,) = cut_rows(mask.interval(rows), 1000), cut(cols, 1000)
     pairs = sees(rows, cols, mask)
     expected = View.FULL if pairs.all() else View.MIXED if pairs.any() else View.EMPTY
     assert view(queries, keys) is expected
+
+
+CUT = [Mask(True, 7), Mask(True, 0, (20, 1, 40)), Mask(False, 0, (20, 1, 40)), Mask(True, 7, (20, 1, 40))]
+
+
+@given(rows=some_positions, cols=some_positions, mask=st.sampled_from(CUT))
+def test_a_window_or_a_document_is_never_judged_full_or_empty_when_it_is_not(rows, cols, mask):
+    (queries,), (keys,) = cut_rows(mask.interval(rows), 1000), cut(cols, 1000)
+    judged, pairs = view(queries, keys), sees(rows, cols, mask)
+    assert (judged is View.FULL) == pairs.all()
+    assert judged is not View.EMPTY or not pairs.any()
+
+
+@given(st.integers(0, 50), st.integers(1, 10), some_positions, st.sampled_from(CUT))
+def test_queries_in_a_row_have_no_tile_that_none_of_them_sees(start, count, cols, mask):
+    rows, keys = start + np.arange(count), np.sort(cols)
+    pairs = sees(rows, keys, mask)
+    for row in cut_rows(mask.interval(rows), 1000):
+        for key in cut(keys[:1], 1):  # a single key lies in the view of a run of queries, or is seen by none
+            assert (view(row, key) is View.EMPTY) == (not pairs[row.slice, :1].any())
 
 
 @given(found=some_positions, size=st.integers(1, 14))
@@ -89,6 +110,34 @@ def test_a_causal_mask_visits_the_lower_triangle_of_tiles(visits):
     assert visits(block_of(range(128), range(128), "causal")) == (8 + 28, 8)
 
 
+def test_a_window_visits_a_band_of_tiles(visits):
+    #      keys 0 1 2 3 ...         W = 33: a query sees its tile, the two before it, and no more
+    # query 0   /
+    # query 1   # /               the diagonal: mixed
+    # query 2   / # /             one before: full; two before: mixed
+    assert visits(block_of(range(128), range(128), "window:33")) == (8 + 7 + 6, 8 + 6)
+
+
+@pytest.mark.parametrize(
+    "mask, tiles, mixed",
+    [
+        ("documents:64+32*2", 10 + 3 + 3, 4 + 2 + 2),  # a triangle each
+        ("full,documents:64+32*2", 16 + 4 + 4, 0),  # a square each
+    ],
+)
+def test_packed_documents_visit_the_tiles_of_each_alone(visits, mask, tiles, mixed):
+    assert visits(block_of(range(128), range(128), mask)) == (tiles, mixed)
+
+
+def test_queries_are_cut_where_a_long_document_ends(monkeypatch):
+    set_tiles(monkeypatch, side=16, longest=16)
+    mask = Mask(False, 0, (8, 40, 80))
+
+    rows, _ = forward.spans(mask.interval(np.arange(128)), np.arange(128), mask, group=1)
+
+    assert {0, 8, 48} < {span.first.start for span in rows}
+
+
 def test_earlier_keys_are_all_seen_and_later_ones_cost_nothing(visits):
     assert visits(block_of(range(64, 128), range(64), "causal")) == (16, 0)
 
@@ -121,7 +170,7 @@ def test_few_queries_take_long_tiles(monkeypatch):
     set_tiles(monkeypatch, side=16, longest=100)
 
     def lengths(queries):
-        _, keys = forward.spans(np.arange(queries), np.arange(200), "full", group=1)
+        _, keys = forward.spans(FULL.interval(np.arange(queries)), np.arange(200), FULL, group=1)
         return [span.stop - span.start for span in keys]
 
     assert lengths(1) == [100, 100]  # as many scores as 16 x 16 would be 256 keys: LONGEST rules
@@ -130,6 +179,6 @@ def test_few_queries_take_long_tiles(monkeypatch):
 
 
 def test_visible_says_where_positions_must_be_compared():
-    queries = cut(np.arange(16, 32), 16)[0]
+    queries = cut_rows(CAUSAL.interval(np.arange(16, 32)), 16)[0]
     keys = cut(np.arange(48), 16)
     assert list(visible(queries, keys)) == [(keys[0], False), (keys[1], True)]

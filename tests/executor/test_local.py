@@ -44,7 +44,7 @@ def test_any_way_of_its_collectives_is_as_exact_and_sends_the_bytes_of_the_sched
 
 @pytest.mark.parametrize("key", sorted(PROGRAMS), ids=" ".join)
 def test_more_ranks_than_tokens_leave_empty_shards_and_an_exact_result(key):
-    program, sizes = PROGRAMS[key], {1: (16,), 2: (4, 4)}
+    program, sizes = PROGRAMS[key], {1: (16,), 2: (4, 4), 3: (4, 2, 2)}
     mesh = Mesh(**dict(zip(program.axes, sizes[len(program.axes)], strict=True)))
     few = problem(heads=16, kv_heads=16, query_len=3, key_len=3, mask="causal", phase=key[1])
 

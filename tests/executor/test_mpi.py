@@ -39,7 +39,7 @@ def test_every_algorithm_is_exact_on_every_mesh_of_so_many_ranks(ranks):
     answer = json.loads(done.stdout)
     assert answer["cluster"]["ranks"] == ranks
     assert {row["algorithm"] for row in answer["results"]} >= {"ring", "attention2d", "tree", "ulysses", "usp"}
-    assert {row["layout"] for row in answer["results"]} == {"contiguous", "zigzag", "striped"}
+    assert {row["layout"] for row in answer["results"]} == {"contiguous", "zigzag", "striped", "documents"}
     assert all(row["exact"] and row["error_of_bound"] < 0.5 for row in answer["results"])
 
 

@@ -61,13 +61,13 @@ class Faulty:
         self.shift = {w: shift if w == where else 0 for w in SHOWN}
         self.factor = {w: factor if w == where else 1.0 for w in SHOWN}
 
-    def attend(self, q, k, v, rows, cols, mask, scale):
-        shift, factor = self.shift["forward"], self.factor["forward"]
-        return find("numpy").attend(q, k, v, rows + shift, cols, mask, scale * factor)
+    def attend(self, q, k, v, rows, cols, mask, score):
+        score = score._replace(scale=score.scale * self.factor["forward"])
+        return find("numpy").attend(q, k, v, rows + self.shift["forward"], cols, mask, score)
 
-    def attend_backward(self, q, k, v, do, lse, delta, rows, cols, mask, scale):
-        shift, factor = self.shift["backward"], self.factor["backward"]
-        return find("numpy").attend_backward(q, k, v, do, lse, delta, rows + shift, cols, mask, scale * factor)
+    def attend_backward(self, q, k, v, do, lse, delta, rows, cols, mask, score):
+        score = score._replace(scale=score.scale * self.factor["backward"])
+        return find("numpy").attend_backward(q, k, v, do, lse, delta, rows + self.shift["backward"], cols, mask, score)
 
 
 def stale(schedule, kind):

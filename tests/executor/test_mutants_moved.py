@@ -83,10 +83,10 @@ def test_a_copy_that_is_no_number_shows_whichever_rank_has_it(rank):
 class Regrouped:
     """NumPy's kernel with query head h on KV head h mod Hkv, in place of h // (H / Hkv)."""
 
-    def attend(self, q, k, v, rows, cols, mask, scale):
+    def attend(self, q, k, v, rows, cols, mask, score):
         group = q.shape[1] // k.shape[1]
         order = np.arange(q.shape[1]).reshape(group, -1).T.ravel()  # heads that share a KV head, one after the other
-        out, lse = find("numpy").attend(q[:, order], k, v, rows, cols, mask, scale)
+        out, lse = find("numpy").attend(q[:, order], k, v, rows, cols, mask, score)
         back = np.argsort(order)
         return out[:, back], lse[:, back]
 
@@ -173,8 +173,9 @@ def test_gradients_that_are_another_ranks_show(layout, fault, names):
 @pytest.mark.parametrize("dtype, state, least", [("float64", "float64", 1e-12), ("float32", "float32", 1e-4)])
 def test_the_smallest_wrong_scale_that_shows(dtype, state, least):
     class Scaled:
-        def attend(self, q, k, v, rows, cols, mask, scale):
-            return find("numpy").attend(q, k, v, rows, cols, mask, scale * (1 + least))
+        def attend(self, q, k, v, rows, cols, mask, score):
+            wrong = score._replace(scale=score.scale * (1 + least))
+            return find("numpy").attend(q, k, v, rows, cols, mask, wrong)
 
     problem = posed(dtype=dtype, state_dtype=state)
 
@@ -185,8 +186,8 @@ def test_the_smallest_wrong_scale_that_shows(dtype, state, least):
 def test_states_kept_in_half_precision_are_held_to_a_percent():
     # 16 eps (1 + max|s|) of float16 is a tenth of the greatest value: a twentieth of the scale would pass
     class Scaled:
-        def attend(self, q, k, v, rows, cols, mask, scale):
-            return find("numpy").attend(q, k, v, rows, cols, mask, scale * 1.01)
+        def attend(self, q, k, v, rows, cols, mask, score):
+            return find("numpy").attend(q, k, v, rows, cols, mask, score._replace(scale=score.scale * 1.01))
 
     problem = posed(dtype="float16", state_dtype="float16")
 

@@ -96,7 +96,8 @@ def cases(draw):
     )
     sizes = draw(st.sampled_from([(1, 4), (2, 2), (4, 1), (2, 4)]))
     program = find(name)[phase]
-    axes = dict(zip(program.axes, sizes if len(program.axes) == 2 else [sizes[0] * sizes[1]], strict=True))
+    shape = {1: [sizes[0] * sizes[1]], 2: sizes, 3: [sizes[0] * sizes[1] // 4, 2, 2]}[len(program.axes)]
+    axes = dict(zip(program.axes, shape, strict=True))
     tp, dp = draw(st.sampled_from([1, 2, 8])), draw(st.sampled_from([1, 2]))
     return program, problem, Mesh(dp=dp, **axes, tp=tp)
 

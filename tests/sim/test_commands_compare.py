@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from algorithms.ir.timeline import Timeline
@@ -169,6 +170,93 @@ def test_a_latent_model_expands_to_its_heads_but_where_it_decodes(phase, heads, 
     assert f"), {form}\n" in text
     assert f"no exact schedule of {form} is faster" in " ".join(text.split())
     assert any("projection" in line and "not in it" in line for line in found["assumptions"])
+
+
+def test_compare_and_simulate_agree_on_every_repeat(capsys, tmp_path):
+    measured = tmp_path / "measured.json"
+    measured.write_text('{"quantiles": {"0": 0.9, "0.5": 1, "1": 1.5}, "kinds": {"merge": {"0": 1, "1": 1.1}}}')
+    vary = ["--jitter", str(measured), "--seed", "7", "--repeats", "4", "--slow", "gpu:3=0.7"]
+
+    compared = answer(capsys, "compare", *NODE, "--algorithms", "ring", "--layout", "zigzag", *vary)
+    simulated = answer(capsys, "simulate", "ring", *NODE, "--layout", "zigzag", *vary)
+
+    one, other = compared["results"][0], simulated["results"][0]
+    assert len(one["times_s"]) == 4
+    assert one == other | {"tie": one["tie"]}
+    assert one["p10_s"] <= one["time_s"] == sorted(one["times_s"])[1] <= one["p90_s"]
+    assert compared["jitter"] == simulated["jitter"]
+    assert (compared["jitter"]["file"], compared["jitter"]["seed"], compared["jitter"]["repeats"]) == (
+        str(measured),
+        7,
+        4,
+    )
+    assert compared["jitter"]["quantiles"] == {"0": 0.9, "0.5": 1.0, "1": 1.5}
+    assert compared["faults"] == ["slow gpu:3=0.7"]
+    assert any(
+        "not made to have mean 1: it has 1.1; merge by quantiles of their own" in a for a in compared["assumptions"]
+    )
+
+
+def test_the_table_shows_the_band_beside_the_stated_error(capsys):
+    text = shown(capsys, "compare", *NODE, "--jitter", "0.05", "--repeats", "3")
+
+    assert "\nvaries   3 repeats with jitter 0.05, seed 1; their median ranks\n" in text
+    assert all(heading in text for heading in ("p10..p90", " +- "))
+    assert "overlap within the band of repeats and the stated error" in text
+    assert "time: the median of the repeats" in text
+    assert all(len(line) <= 120 for line in text.splitlines())
+
+
+def test_what_changes_nothing_for_some_is_noted_and_echoed(capsys):
+    asked = [
+        "compare",
+        *NODE,
+        "--algorithms",
+        "ring,ulysses,attention2d",
+        "--chunks",
+        "4",
+        "--ways",
+        "all_gather=direct",
+    ]
+    notes = [
+        "--ways all_gather changes nothing for ring, ulysses: no all_gather there",
+        "--chunks changes nothing for ring: no collective but permute there",
+    ]
+
+    found, text = answer(capsys, *asked), shown(capsys, *asked)
+
+    assert sorted(found["notes"]) == sorted(_by_name(notes, found))
+    assert found["pacing"] == {"chunks": 4}
+    assert "\npace     4 chunks\n" in text
+    assert all(note in text for note in found["notes"])
+
+
+def _by_name(notes, found):
+    """The notes with the algorithms in the order of their results."""
+    order = list(dict.fromkeys(one["algorithm"] for one in found["results"]))
+    if order.index("ulysses") < order.index("ring"):
+        notes = [note.replace("ring, ulysses", "ulysses, ring") for note in notes]
+    return notes
+
+
+def test_repeats_of_a_model_are_its_layers(capsys):
+    vary = ["--jitter", "0.05", "--repeats", "3"]
+    layer, model = (answer(capsys, "simulate", "ring", *NODE, *vary, *per) for per in ([], ["--per", "model"]))
+
+    for name in ("time_s", "p10_s", "p90_s", "times_s"):
+        assert model["results"][0][name] == pytest.approx(32 * np.array(layer["results"][0][name]))
+    assert any(text.startswith("repeats of a model: ") for text in model["assumptions"])
+
+
+def test_the_timeline_of_the_best_is_its_middle_repeat(tmp_path, capsys):
+    timeline = tmp_path / "timeline.json"
+    vary = ["--jitter", "0.1", "--repeats", "5", "--phase", "decode", "--slow", "gpu:1=0.5"]
+
+    best = answer(capsys, "compare", *NODE, *vary, "--timeline", str(timeline))["results"][0]
+
+    written = Timeline.read(timeline)
+    assert written.makespan == best["time_s"] == sorted(best["times_s"])[2]
+    assert written.about["jitter"]["repeat"] == best["times_s"].index(best["time_s"])
 
 
 def test_decode_ranks_the_algorithms_of_decode(capsys):

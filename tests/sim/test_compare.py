@@ -8,7 +8,9 @@ import algorithms
 from algorithms.ir import Attention, Mesh, ScheduleError
 from algorithms.ir.job import Job, factorisations, share_out
 from sim.compare import Candidate, candidates, compare, layouts, run
-from sim.result import Errors
+from sim.jitter import Jitter
+from sim.pacing import Pacing
+from sim.result import Errors, tied
 from sim.simulate import Site
 from topologies.basic import switch
 from topologies.dgx import dgx_h100
@@ -88,8 +90,9 @@ def test_results_stand_best_first_and_none_is_below_the_bound():
 
     times = [one.time_s for one in found.results]
     assert times == sorted(times)
-    prefill = {name for name in algorithms.names() if "prefill" in algorithms.find(name)}
-    assert {one.algorithm for one in found.results} == prefill
+    assert {one.algorithm for one in found.results} == {
+        x for x in algorithms.names() if "prefill" in algorithms.find(x)
+    }
     assert all(one.time_s >= found.bound.seconds for one in found.results)
 
 
@@ -115,6 +118,12 @@ def test_usp_on_one_ring_is_ulysses_and_is_not_listed_twice():
     assert {"ring": 1, "ulysses": 8} in [one.mesh for one in alone.results]
 
 
+def test_usp_on_one_ring_is_ulysses_under_jitter_too():
+    both = compare(programs("ulysses", "usp"), PROBLEM, Job(1, 8, 1), site(), layout="contiguous", jitters=repeats(3))
+
+    assert {"ring": 1, "ulysses": 8} not in [one.mesh for one in both.results]
+
+
 def test_contiguous_ring_is_slower_than_zigzag_under_a_causal_mask():
     found = compare(programs("ring"), PROBLEM, Job(1, 8, 1), site(bandwidth=4e3 * GB))
 
@@ -127,6 +136,62 @@ def test_time_is_compute_and_exposed_communication_each_with_its_error():
     assert found.time_s == pytest.approx(found.compute_s + found.exposed_communication_s)
     assert found.time_low_s == pytest.approx(0.8 * found.compute_s + 0.5 * found.exposed_communication_s)
     assert found.time_high_s == pytest.approx(1.2 * found.compute_s + 1.5 * found.exposed_communication_s)
+
+
+def repeats(count, spread=0.1):
+    return [Jitter(spread, 1, repeat) for repeat in range(count)]
+
+
+def test_repeats_rank_by_their_median_and_widen_the_stated_error_by_their_band():
+    found = compare(
+        programs("ring", "usp"), PROBLEM, Job(1, 8, 1), site(), errors=Errors(0.2, 0.5), jitters=repeats(5)
+    ).results
+
+    assert [one.time_s for one in found] == sorted(one.time_s for one in found)
+    for one in found:
+        first, _, median, _, last = sorted(one.times_s)
+        assert (one.p10_s, one.time_s, one.p90_s) == (first, median, last)
+        low, high = (
+            (1 + sign * 0.2) * one.compute_s + (1 + sign * 0.5) * one.exposed_communication_s for sign in (-1, 1)
+        )
+        assert one.time_low_s == pytest.approx(low * first / median)
+        assert one.time_high_s == pytest.approx(high * last / median)
+        assert one.times(80).times_s == pytest.approx([80 * time for time in one.times_s])
+
+
+def test_without_jitter_the_band_is_a_point():
+    found = compare(programs("ring"), PROBLEM, Job(1, 8, 1), site()).results[0]
+
+    assert found.times_s == (found.time_s,)
+    assert found.p10_s == found.time_s == found.p90_s
+
+
+def test_more_jitter_makes_no_fewer_ties():
+    def ties(spread):
+        jitters = repeats(9, spread) if spread else [None]
+        found = compare(programs(*algorithms.names()), PROBLEM, Job(1, 8, 1), site(), jitters=jitters).results
+        return sum(tied(one, found) for one in found)
+
+    assert ties(0) <= ties(0.1) <= ties(0.5)
+    assert ties(0) < ties(0.5)
+
+
+def test_a_pace_is_every_candidates():
+    plain, chunked = (
+        compare(programs("ring", "ulysses"), PROBLEM, Job(1, 8, 1), site(), layout="contiguous", pacing=pacing)
+        for pacing in (Pacing(), Pacing(chunks=4))
+    )
+
+    times = [{one.algorithm: one.time_s for one in found.results} for found in (plain, chunked)]
+    assert times[0]["ring"] == times[1]["ring"]
+    assert times[0]["ulysses"] != times[1]["ulysses"]
+
+
+def test_what_cannot_be_cut_as_asked_is_left_out_with_the_reason():
+    found = compare(programs("ring", "ulysses"), PROBLEM, Job(1, 8, 1), site(), pacing=Pacing(chunk_nbytes=1))
+
+    assert {one.algorithm for one in found.results} == {"ring"}
+    assert "--chunk-size 1 cuts" in found.inapplicable[0].reason
 
 
 def test_results_tie_when_their_intervals_overlap():
@@ -234,7 +299,7 @@ def test_short_all_reduces_take_few_steps_and_long_ones_the_ring():
     def ways(tokens):
         problem = Attention(32, 8, 128, tokens, 1 << 17, phase="decode")
         candidate = Candidate("tree", algorithms.find("tree")["decode"], Mesh(cp=8), problem)
-        return run(candidate, Site(dgx_h100(1)))[1].about["ways"]
+        return run(candidate, Site(dgx_h100(1)))[1].timeline.about["ways"]
 
     assert ways(1) == {"all_reduce": "doubling"}
     assert ways(1 << 16) == {"all_reduce": "ring"}
@@ -244,6 +309,6 @@ def test_a_way_that_was_asked_for_is_taken():
     problem = Attention(32, 8, 128, 1, 1 << 17, phase="decode")
     candidate = Candidate("tree", algorithms.find("tree")["decode"], Mesh(cp=8), problem)
 
-    _, timeline = run(candidate, Site(dgx_h100(1)), {"all_reduce": "direct"})
+    _, runs = run(candidate, Site(dgx_h100(1)), {"all_reduce": "direct"})
 
-    assert timeline.about["ways"] == {"all_reduce": "direct"}
+    assert runs.timeline.about["ways"] == {"all_reduce": "direct"}

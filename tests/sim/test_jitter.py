@@ -8,7 +8,7 @@ import pytest
 
 from algorithms import find
 from algorithms.ir import Attention, Mesh
-from sim.jitter import Band, Jitter
+from sim.jitter import Jitter
 from sim.simulate import simulate
 from topologies.dgx import dgx_h100
 
@@ -55,8 +55,13 @@ def test_only_computes_vary():
     assert varied.about["jitter"] == {"spread": 0.05, "seed": 1, "repeat": 0}
 
 
-def test_a_band_is_the_middle_and_its_tenths():
-    assert Band.of([float(k) for k in range(11)]) == (5, 1, 9)
+def test_the_same_program_draws_the_same_whatever_does_nothing_beside_it():
+    problem = Attention(16, 4, 64, 65536, 65536)
+    usp = find("usp")["prefill"](problem, Mesh(ring=8, ulysses=1))
+    ring, same = (simulate(schedule, dgx_h100(1), jitter=Jitter(0.05)) for schedule in (SCHEDULE, usp))
+
+    assert len(usp.ops) > len(SCHEDULE.ops)  # its all-to-alls, over one rank
+    assert same.makespan == ring.makespan
 
 
 @pytest.mark.parametrize("spread, seed, message", [(0, 1, "above 0"), (1, 1, "below 1"), (0.1, -1, "--seed")])

@@ -73,7 +73,7 @@ def test_a_stall_is_an_answer_in_one_line_and_status_1(monkeypatch, capsys):
             1.0, [Wait(0, 3, 7, "rank 4, which is at attend 6 on stream compute", "permute 7 on stream ring")]
         )
 
-    monkeypatch.setattr("sim.compare.simulate", stall)
+    monkeypatch.setattr("sim.repeats.simulate", stall)
     small = ["--cluster", "switch", "--gpus", "8", "--heads", "8", "--head-dim", "64", "--seq", "4K"]
 
     assert run(["simulate", "ring", *small]) == 1

@@ -31,7 +31,7 @@ def printed(*parts):
 
 def timed(seconds, error=0.1, **changes):
     low, high = seconds * (1 - error), seconds * (1 + error)
-    return replace(FOUND, time_s=seconds, time_low_s=low, time_high_s=high, **changes)
+    return replace(FOUND, time_s=seconds, p10_s=seconds, p90_s=seconds, time_low_s=low, time_high_s=high, **changes)
 
 
 def marks(results):
@@ -79,13 +79,28 @@ def test_what_does_not_fit_is_in_no_tie_and_is_said():
 
 
 def test_a_narrow_table_leaves_columns_out_and_a_wide_one_has_all():
-    headings = [name for name, _ in report.RANKING if name]
+    headings = [name for name, _ in report.RANKING if name not in ("", "p10..p90")]
 
     wide = printed(report.ranking([FOUND], {"ring": 3}, 120)).splitlines()[0].split()
     narrow = printed(report.ranking([FOUND], {"ring": 3}, 100)).splitlines()[0].split()
 
     assert wide == headings
     assert narrow == [name for name in headings if name not in ("+-", "busiest", "tried")]
+
+
+def test_repeats_have_a_band_in_the_table_beside_the_stated_error():
+    # p10 0.9, median 1.0, p90 1.2; a stated error of 10 %: 0.81 .. 1.32
+    steady = timed(1.0)
+    varied = replace(steady, times_s=(0.9, 1.0, 1.2), p10_s=0.9, p90_s=1.2, time_low_s=0.81, time_high_s=1.32)
+
+    text = printed(report.ranking([varied, timed(1.3)], {}))
+
+    assert "900 ms..1.20 s  10%" in text
+    assert "p10..p90" not in printed(report.ranking([steady], {}))
+    assert marks([varied, timed(1.3)]) == ["1=", "2="]
+    assert report.tie_text([varied, timed(1.3)]).endswith(
+        "their times overlap within the band of repeats and the stated error"
+    )
 
 
 def test_a_mesh_that_amounts_to_a_simpler_algorithm_is_said_to():

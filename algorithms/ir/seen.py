@@ -1,0 +1,70 @@
+"""Seen: the tokens of one set that queries of another can see, and what they see as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from algorithms.ir.expr import Coords, Expr
+from algorithms.ir.mask import ANYWHERE, Interval, Mask
+from algorithms.ir.tokens import Count, Runs, Tokens
+
+
+class Seen(Tokens):
+    """The keys among `inner` that some query of `by` sees: of each run of queries, all from its first to its last."""
+
+    __slots__ = ("by", "inner", "mask")
+
+    def __init__(self, inner: Tokens, by: Tokens, mask: Mask) -> None:
+        self.inner, self.by, self.mask = inner, by, mask
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("seen", self.mask, self.inner.key, self.by.key)
+
+    @property
+    def depth(self) -> int:
+        return max(self.inner.depth, self.by.depth)
+
+    @property
+    def count(self) -> Expr:
+        return Count(self)
+
+    def runs(self, coords: Coords) -> Runs:
+        return within(self.inner.runs(coords), view(self.mask, self.by.runs(coords)))
+
+    def replace(self, new: Mapping[str, Expr]) -> Tokens:
+        return Seen(self.inner.replace(new), self.by.replace(new), self.mask)
+
+    def __str__(self) -> str:
+        return f"seen({self.inner} by {self.by})"
+
+
+def view(mask: Mask, rows: Runs, of_queries: bool = True) -> Interval:
+    """What each run of queries sees, from the first key to the last; of keys: by which queries they are seen.
+
+    Between the two all is seen, unless a striped run's steps are longer than a window or a document: then some is not.
+    """
+    interval = mask.interval if of_queries else mask.seen_by
+    first = interval(rows.start).first
+    last = interval(rows.start + rows.step * np.maximum(rows.count - 1, 0)).last
+    held = rows.count > 0
+    return Interval(np.where(held, first, ANYWHERE), np.where(held, last, -1))
+
+
+def within(runs: Runs, view: Interval) -> Runs:
+    """The parts of runs inside some interval, in the order of the runs; intervals lie along the last dimension too."""
+    order = np.argsort(view.first, axis=-1, kind="stable")
+    first, last = (np.take_along_axis(x, order, -1) for x in view)
+    done = np.maximum.accumulate(last, axis=-1)
+    first = np.concatenate([first[..., :1], np.maximum(first[..., 1:], done[..., :-1] + 1)], axis=-1)[..., None, :]
+    start, count, step = runs.start[..., None], runs.count[..., None], runs.step
+    begin = np.clip(-((start - first) // step), 0, count)
+    end = np.clip((last[..., None, :] - start) // step + 1, begin, count)
+    cut = np.broadcast_arrays(start + step * begin, end - begin)
+    starts, counts = (x.reshape(*x.shape[:-2], -1) for x in cut)
+    used = np.flatnonzero(np.any((counts > 0).reshape(-1, counts.shape[-1]), axis=0))
+    used = used if len(used) else np.arange(1)  # no rank has any: one empty run says so
+    return Runs(starts[..., used], counts[..., used], step)
