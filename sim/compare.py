@@ -12,6 +12,7 @@ from algorithms.ir.mesh import JOB_AXES
 from algorithms.own import traced
 from sim.bound import Bound, bound
 from sim.detours import NoPathError
+from sim.estimate import LONG, CrowdedError
 from sim.faults import REROUTE_DELAY, Fault
 from sim.jitter import Jitter
 from sim.pacing import PLAIN, Pacing
@@ -133,8 +134,12 @@ def compare(
         faults: what is slow, down, busy or late; what has no path then cannot run.
         jitters: how compute times vary in each repeat; the median ranks.
         pacing: how the rounds of collectives follow each other.
+
+    Of several algorithms, one whose flows crowd the links so that it takes long to simulate is left out, and said.
     """
-    how = {"faults": faults, "reroute_delay": reroute_delay, "jitters": jitters, "pacing": pacing}
+    how: dict[str, Any] = {"faults": faults, "reroute_delay": reroute_delay, "jitters": jitters, "pacing": pacing}
+    if len(programs) > 1:
+        how["most"] = LONG
     todo, refused = candidates(programs, problem, job, layout)
     least = bound(problem, job.mesh({"cp": job.cp}), site)
     ranked: list[tuple[Candidate, Result]] = []
@@ -142,7 +147,7 @@ def compare(
         part = _part(progress, number, len(todo), str(candidate))
         try:
             schedule, runs = run(candidate, site, ways, progress=part, **how)
-        except (Inapplicable, NoPathError) as reason:
+        except (CrowdedError, Inapplicable, NoPathError) as reason:
             refused.append(Refusal(candidate.algorithm, candidate.mesh.axes, str(reason)))
             continue
         ranked.append((candidate, result(candidate.algorithm, schedule, runs, site, least, errors or Errors())))

@@ -18,7 +18,7 @@ from sim.conditions import Conditions
 from sim.costs import Costs, Machine
 from sim.critical import critical_path
 from sim.engine import Record, Spans
-from sim.estimate import Notice, warning
+from sim.estimate import Notice, check_crowd, crowding, warning
 from sim.fastest import Ahead, run_fastest
 from sim.faults import REROUTE_DELAY, Fault
 from sim.jitter import Jitter, jittered
@@ -63,6 +63,7 @@ def simulate(
     record: str = "auto",
     progress: Progress | None = None,
     notice: Notice | None = None,
+    most: float = np.inf,
 ) -> Timeline:
     """Time a schedule on a cluster.
 
@@ -77,6 +78,7 @@ def simulate(
         path: whether to find the critical path, for `about`; it needs every rank's times.
         record: "full" keeps every rank's times, "extent" the earliest start and latest end; "auto" by size.
         notice: is told, before a run that will take long or much memory, what it will take.
+        most: seconds that a run may take whose flows crowd the links.
     Returns:
         The timeline, with bytes by link class, peak memory and the effective mesh, ways and assumptions in `about`.
     Raises:
@@ -84,6 +86,7 @@ def simulate(
         NothingMovedError: a communication op without a byte.
         NoPathError: a fault leaves a flow without a path.
         StallError: nothing can ever end.
+        CrowdedError: it would take longer than `most`.
     """
     chosen = {**DEFAULT, **(ways or {})}
     for collective, way in chosen.items():
@@ -101,7 +104,9 @@ def simulate(
     how: Record = "full" if record == "full" or (record == "auto" and keep) else "extent"
 
     def ahead(frozen: Frozen) -> None:
-        if notice is not None and (text := warning(frozen, how == "full")):
+        streams = len({op.stream for op in schedule.ops if op.stream is not None})
+        check_crowd(frozen, streams, most)
+        if notice is not None and (text := warning(frozen, how == "full", crowding(streams))):
             notice(text)
 
     frozen, spans = _run(frozen, conditions, how, progress, ahead)
