@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from algorithms.ir import Program
 
-NOT_ALGORITHMS = {"configs", "files", "halo", "masks", "models", "options", "own", "rings", "tiles"}
+NOT_ALGORITHMS = {
+    "configs",
+    "fields",
+    "files",
+    "halo",
+    "kinds",
+    "masks",
+    "models",
+    "options",
+    "own",
+    "rings",
+    "tiles",
+}
 ALIASES = {  # what frameworks and people call them
     "p2p": "ring",
     "all_gather": "all_gather_kv",
@@ -21,6 +33,13 @@ ALIASES = {  # what frameworks and people call them
     "a2a+p2p": "usp",
     "a2d": "attention2d",
     "tree_decode": "tree",
+    "dcp": "gather_q",
+    "dcp_a2a": "helix",
+    "kvp": "helix",
+    "pass-kv": "ring",  # of prefill: decoding, whose queries are everywhere, has ring_pass_kv
+    "pass-q": "pass_q",
+    "ring_decode": "ring_pass_kv",
+    "ring_pass_q": "pass_q",
 }
 
 

@@ -10,7 +10,7 @@ from algorithms.ops.sink_gradient import sink_gradients
 from algorithms.rings import attend_passing, differentiate_passing, of_queries
 
 
-@spmd("outer", "inner", layouts=("documents", "zigzag", "striped", "contiguous"))
+@spmd("outer", "inner", nested=("outer", "inner"), layouts=("documents", "zigzag", "striped", "contiguous"))
 def burst(me: Rank, problem: Attention) -> Partial:
     """Attend rank i's queries to every key, passing around W inner rings of w ranks; with W = 1 this is a ring.
 
@@ -29,7 +29,9 @@ def burst(me: Rank, problem: Attention) -> Partial:
     return attend_passing(q, k, v, rings=[("outer", W), ("inner", w)])
 
 
-@spmd("outer", "inner", phase="train", layouts=("documents", "zigzag", "striped", "contiguous"))
+@spmd(
+    "outer", "inner", nested=("outer", "inner"), phase="train", layouts=("documents", "zigzag", "striped", "contiguous")
+)
 def burst_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     """Run the forward pass, then pass queries, do, lse and delta around, dq following them home; dk and dv stay.
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from algorithms.fields import flag, integer
 from algorithms.files import json_object
+from algorithms.kinds import read_kinds
 from algorithms.models import Model
-
-LARGEST = 2**20  # heads, layers, widths: more is a mistake
 
 HEADS = ("num_attention_heads", "n_head", "n_heads")
 KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "n_head_kv", "kv_n_heads")
@@ -19,7 +19,6 @@ LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 WIDTH = ("hidden_size", "n_embd", "n_embed", "d_model", "dim")
 NESTED = ("thinker_config", "text_config", "llm_config", "language_config")  # of models of several modalities
 
-FULL = ("full_attention", "attention")  # values of layer_types
 OTHER_KINDS = {  # fields that only models with layers of another kind have
     "attention_chunk_size": "chunked attention",
     "attention_hidden_size": "recurrent layers",
@@ -61,28 +60,26 @@ def read(path: str | Path) -> Model:
     """Read the attention of a model from its config.json.
 
     Raises:
-        ValueError: no such file, not JSON, a field is missing or absurd, or some layer is not full softmax attention.
+        ValueError: no such file, not JSON, a field is missing or absurd, or some layer is neither full softmax
+            attention nor that in a sliding window.
     """
     config, where = _load(path), str(path)
     while key := next((key for key in NESTED if isinstance(config.get(key), dict)), None):
         config, where = config[key], f"{where} {key}"
     _refuse_other_kinds(config, where)
-    said = _refuse_other_layers(config, where)
-    heads, layers = _integer(config, where, *HEADS), _integer(config, where, *LAYERS)
-    if 0 < said < layers:
-        raise ValueError(f"layer_types must name all {layers} layers: {where} has {said}")
-    window = _window(config, where)
+    kinds = read_kinds(config, where, lambda: integer(config, where, *LAYERS))
+    heads, layers = integer(config, where, *HEADS), sum(kind.layers for kind in kinds)
     if config.get("kv_lora_rank") is not None:
-        return _latent(config, where, Model(str(path), layers, heads, 1, 0, 0, True, where, window))
+        return _latent(config, where, Model(str(path), layers, heads, 1, 0, 0, True, where, kinds))
     head_dim = _head_dim(config, where, heads)
-    return Model(str(path), layers, heads, _kv_heads(config, where, heads), head_dim, head_dim, False, where, window)
+    return Model(str(path), layers, heads, _kv_heads(config, where, heads), head_dim, head_dim, False, where, kinds)
 
 
 def _latent(config: Mapping[str, Any], where: str, model: Model) -> Model:
     """Fill in the widths of latent attention: of its one latent head, and of the heads that it expands to."""
-    latent, rope = _integer(config, where, "kv_lora_rank"), _integer(config, where, "qk_rope_head_dim")
-    nope = _integer(config, where, "qk_nope_head_dim", default=0)
-    values = _integer(config, where, "v_head_dim", default=0)
+    latent, rope = integer(config, where, "kv_lora_rank"), integer(config, where, "qk_rope_head_dim")
+    nope = integer(config, where, "qk_nope_head_dim", default=0)
+    values = integer(config, where, "v_head_dim", default=0)
     expanded = (nope + rope, values) if nope else (0, 0)
     return replace(model, head_dim=latent + rope, head_dim_v=latent, expanded=expanded)
 
@@ -94,7 +91,7 @@ def _load(path: str | Path) -> Mapping[str, Any]:
 
 
 def _refuse_other_kinds(config: Mapping[str, Any], where: str) -> None:
-    """Name a layer kind that is not full softmax attention: it is never approximated by one that is."""
+    """Name a layer kind that is not softmax attention, full or windowed: it is never approximated by one that is."""
     for field, kind in OTHER_KINDS.items():
         if config.get(field) not in (None, False, [], {}):
             raise ValueError(f"only full attention can be costed: {where} has {kind} ({field})")
@@ -106,38 +103,14 @@ def _refuse_other_kinds(config: Mapping[str, Any], where: str) -> None:
             raise ValueError(f"only layers that are all alike can be costed: {where} has {field}")
 
 
-def _refuse_other_layers(config: Mapping[str, Any], where: str) -> int:
-    """Hold layer_types, which has an entry a layer, to the same, and return how many it has.
-
-    Where it is absent, the sizes of mamba's state tell; where it is there, they may be its family's only.
-    """
-    kinds = config.get("layer_types") or []
-    if not isinstance(kinds, list):
-        raise ValueError(f"layer_types must be a list: {where} has {_shown(kinds)}")
-    for number, kind in enumerate(kinds):
-        if kind not in FULL:
-            raise ValueError(f"only full attention can be costed: layer {number} of {where} is {_shown(kind)}")
-    if not kinds and config.get("mamba_d_state") is not None:
-        raise ValueError(f"only full attention can be costed: {where} has mamba layers (mamba_d_state)")
-    return len(kinds)
-
-
-def _window(config: Mapping[str, Any], where: str) -> int:
-    """The sliding window; where `use_sliding_window` is absent, a window is used."""
-    used = _flag(config, where, "use_sliding_window") if "use_sliding_window" in config else True
-    if config.get("sliding_window") is None or not used:
-        return 0
-    return _integer(config, where, "sliding_window", most=2**48)
-
-
 def _kv_heads(config: Mapping[str, Any], where: str, heads: int) -> int:
     """KV heads: one of multi-query models, as many as query heads where the file names none."""
-    if _flag(config, where, "multi_query") and not _flag(config, where, "new_decoder_architecture"):
+    if flag(config, where, "multi_query") and not flag(config, where, "new_decoder_architecture"):
         return 1
-    names = ("multi_query_group_num",) if _flag(config, where, "multi_query_attention") else KV_HEADS
+    names = ("multi_query_group_num",) if flag(config, where, "multi_query_attention") else KV_HEADS
     inner = config.get("attn_config")  # of MPT and DBRX
     fields = {**inner, **config} if isinstance(inner, dict) else config
-    kv_heads = _integer(fields, where, *names, default=heads)
+    kv_heads = integer(fields, where, *names, default=heads)
     if heads % kv_heads:
         raise ValueError(f"KV heads must divide the query heads: {where} has {kv_heads} and {heads}")
     return kv_heads
@@ -145,40 +118,10 @@ def _kv_heads(config: Mapping[str, Any], where: str, heads: int) -> int:
 
 def _head_dim(config: Mapping[str, Any], where: str, heads: int) -> int:
     """Width of a head: said, or hidden size / heads."""
-    said = _integer(config, where, "head_dim", "kv_channels", default=0)
+    said = integer(config, where, "head_dim", "kv_channels", default=0)
     if said:
         return said
-    hidden = _integer(config, where, *WIDTH)
+    hidden = integer(config, where, *WIDTH)
     if hidden % heads:
         raise ValueError(f"heads must divide the hidden size where head_dim is absent: {where} has {heads}, {hidden}")
     return hidden // heads
-
-
-def _flag(config: Mapping[str, Any], where: str, field: str) -> bool:
-    """A field that is true or false; absent and null are false."""
-    value = config.get(field)
-    if value is not None and not isinstance(value, bool):
-        raise ValueError(f"{field} must be true or false: {where} has {_shown(value)}")
-    return bool(value)
-
-
-def _integer(
-    config: Mapping[str, Any], where: str, *fields: str, default: int | None = None, most: int = LARGEST
-) -> int:
-    """The first of these fields that is there; null counts as absent."""
-    for field in fields:
-        value = config.get(field)
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-            raise ValueError(f"{field} must be an integer from 1 to {most}: {where} has {_shown(value)}")
-        return value
-    if default is None:
-        raise ValueError(f"{where} has no {' or '.join(fields)}")
-    return default
-
-
-def _shown(value: object) -> str:
-    """A value, cut to a length that fits a line."""
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."

@@ -14,7 +14,7 @@ from algorithms.rings import attend_passing, differentiate_passing, of_keys
 from algorithms.ulysses import kv_copies
 
 
-@spmd("outer", "inner", "head", layouts=("documents", "zigzag", "contiguous"))
+@spmd("outer", "inner", "head", nested=("outer", "inner"), layouts=("documents", "zigzag", "contiguous"))
 def loongtrain(me: Rank, problem: Attention) -> Partial:
     """Attend H/u heads of a ring block of u shards, keys passing around W inner rings of w ranks.
 
@@ -40,7 +40,7 @@ def loongtrain(me: Rank, problem: Attention) -> Partial:
     return Partial(*split_tokens(*part, over="head", like=mine))
 
 
-@spmd("outer", "inner", "head", phase="train", layouts=("documents", "zigzag", "contiguous"))
+@spmd("outer", "inner", "head", nested=("outer", "inner"), phase="train", layouts=("documents", "zigzag", "contiguous"))
 def loongtrain_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     """Run the forward pass, then exchange heads of do, send keys through all rings again, and exchange back.
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from typing import Any
 
 from algorithms import unknown
+from algorithms.kinds import Kind
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The attention of a model, the same in each of its layers.
+    """The attention of a model: heads that are the same in each of its layers, and layers of one kind or several.
 
     Attributes:
         heads, kv_heads, head_dim, head_dim_v, shared_kv: as in `algorithms.ir.Attention`; of MLA the latent head.
         expanded: of MLA the widths of a query/key head and of a value head, once the latent is projected up to them;
             zeros where its config does not say. None: it is no MLA, or the widths are as typed.
         source: who says so; "recalled" marks numbers from memory.
-        window: tokens that a query sees at most, itself included; 0: all.
+        kinds: its layers by what they see, all of which makes `layers`; (): all alike, and nothing special.
     """
 
     name: str
@@ -28,8 +30,14 @@ class Model:
     head_dim_v: int
     shared_kv: bool
     source: str
-    window: int = 0
+    kinds: tuple[Kind, ...] = ()
     expanded: tuple[int, int] | None = None
+
+    @property
+    def of_kinds(self) -> tuple[Kind, ...]:
+        """Its kinds of layers, at least one, those that see most first."""
+        kinds = self.kinds or (Kind(self.layers),)
+        return tuple(sorted(kinds, key=lambda kind: (kind.window > 0, -kind.window)))
 
     def form(self, phase: str) -> Model:
         """The heads that a phase computes with: MLA expands to all its heads, but decodes with its one latent head.
@@ -65,6 +73,16 @@ def _public(name: str, layers: int, heads: int, kv_heads: int, source: str) -> M
     return Model(name, layers, heads, kv_heads, 128, 128, False, source)
 
 
+def _recalled(
+    name: str, hub: str, heads: tuple[int, int, int], full: int, slide: int, window: int, **every: Any
+) -> Model:
+    """A model of full and sliding layers from memory; heads are of queries, of keys, and their width."""
+    kinds = (Kind(slide, window, **every), *([Kind(full, **every)] if full else []))
+    query, keys, wide = heads
+    source = f"config.json of {hub} on the hub, recalled"
+    return Model(name, full + slide, query, keys, wide, wide, False, source, kinds)
+
+
 _META = "github.com/meta-llama/llama-models models/sku_list.py"
 _QWEN = "config.json of Qwen/{} on the hub, recalled; layers and heads as in its model card"
 _MLA = (
@@ -81,6 +99,13 @@ MODELS = {
         _public("qwen2.5-32b", 64, 40, 8, _QWEN.format("Qwen2.5-32B")),
         _public("qwen2.5-72b", 80, 64, 8, _QWEN.format("Qwen2.5-72B")),
         _public("gpt3-175b", 96, 96, 96, "arXiv:2005.14165 Table 2.1, recalled"),
+        _recalled("mistral-7b-v0.1", "mistralai/Mistral-7B-v0.1", (32, 8, 128), 0, 32, 4096),
+        _recalled("gemma-2-9b", "google/gemma-2-9b", (16, 8, 256), 21, 21, 4096, softcap=50.0),
+        _recalled("gemma-2-27b", "google/gemma-2-27b", (32, 16, 128), 23, 23, 4096, softcap=50.0),
+        _recalled("gemma-3-12b", "google/gemma-3-12b-pt", (16, 8, 256), 8, 40, 1024),
+        _recalled("gemma-3-27b", "google/gemma-3-27b-pt", (32, 16, 128), 10, 52, 1024),
+        _recalled("gpt-oss-20b", "openai/gpt-oss-20b", (64, 8, 64), 12, 12, 128, sinks=True),
+        _recalled("gpt-oss-120b", "openai/gpt-oss-120b", (64, 8, 64), 18, 18, 128, sinks=True),
         Model("deepseek-v3", 61, 128, 1, 512 + 64, 512, True, _MLA, expanded=(128 + 64, 128)),
     )
 }

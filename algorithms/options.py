@@ -136,8 +136,8 @@ _OPTIONS = (
         "--layout",
         "LAYOUT",
         "auto",
-        "How tokens are dealt to ranks: contiguous, zigzag, striped, documents (each by itself), or auto (compare: the "
-        "best; simulate: the first).",
+        "How tokens are dealt to ranks: contiguous, zigzag, striped, documents (each by itself), pages:N (every rank a "
+        "page in turn), or auto (compare: the best; simulate: the first).",
     ),
     count_option("--tp", "Ranks that split the heads.", "1"),
     count_option("--cp", "Ranks that split a sequence.  [default: all / (tp * dp)]"),
@@ -210,10 +210,21 @@ def model_from(asked: Asked) -> models.Model:
 
 
 def problem_from(asked: Asked) -> Attention:
-    """Return the attention of one layer; with --layout auto it is laid out contiguously, a ragged batch by sequence.
+    """Return the attention of one layer, of those that see most.
+
+    With --layout auto it is laid out contiguously, a ragged batch by sequence.
 
     Raises:
         ValueError: an option is missing, absurd or at odds with another; a name is unknown.
+    """
+    return problems_from(asked)[0][1]
+
+
+def problems_from(asked: Asked) -> list[tuple[int, Attention]]:
+    """Return, of each kind of layers of the model, how many there are and the attention of one; the widest first.
+
+    Raises:
+        ValueError: as `problem_from`.
     """
     from algorithms.ir import Attention
     from algorithms.masks import mask_from
@@ -221,10 +232,8 @@ def problem_from(asked: Asked) -> Attention:
     model = model_from(asked).form(asked.phase)
     mask = mask_from(asked.mask, asked.lengths)
     queries, keys = _lengths(asked, mask.documents)
-    if 0 < model.window < keys and not 0 < mask.window <= model.window:
-        raise ValueError(f"{model.name} has sliding_window {model.window} < {keys}: say --mask window:{model.window}")
     ragged = asked.phase == "decode" and mask.documents
-    return Attention(
+    problem = Attention(
         heads=model.heads,
         kv_heads=model.kv_heads,
         head_dim=model.head_dim,
@@ -244,6 +253,11 @@ def problem_from(asked: Asked) -> Attention:
         state_dtype=DTYPES.get(asked.state_dtype, asked.state_dtype),
         grad_dtype=DTYPES.get(asked.grad_dtype, asked.grad_dtype),
     )
+    layers: dict[Attention, int] = {}
+    for kind in model.of_kinds:  # a window that cuts nothing makes no kind of its own
+        changed = kind.change(problem, model.name)
+        layers[changed] = layers.get(changed, 0) + kind.layers
+    return [(number, changed) for changed, number in layers.items()]
 
 
 def _lengths(asked: Asked, documents: tuple[int, ...]) -> tuple[int, int]:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.ir import Mesh, Op
+from algorithms.ir import Mesh, Op, Value
 from algorithms.ops import module
+from algorithms.ops.all_reduce import unit
 from algorithms.ops.collective import shards
 from executor.arrays import Array
 
@@ -23,12 +24,19 @@ def block_shapes(op: Op, mesh: Mesh, group: int) -> ShapesOf:
 
     def of(block: int) -> list[Shape]:
         if op.kind == "all_reduce":
-            return [(part(n[0] * v.type.row_elements, block, p),) for v, n in zip(values, rows, strict=True)]
+            return [_piece(v, n[0], block, p, op) for v, n in zip(values, rows, strict=True)]
         member = int(owner(np.asarray(block), p, op.params))
         split = p if op.kind == "all_to_all" else 1
         return [(n[member], v.type.width[0] // split, *v.type.width[1:]) for v, n in zip(values, rows, strict=True)]
 
     return of
+
+
+def _piece(v: Value, rows: int, block: int, p: int, op: Op) -> Shape:
+    """Shape of an even part of a value that is reduced: elements, or of a state the rows of its heads."""
+    whole = unit(v, op.params)
+    count = part(rows * (v.type.row_elements // whole), block, p)
+    return (count, *v.type.width[1:]) if op.params["op"] == "merge" else (count,)
 
 
 def part(n: int, index: int, p: int) -> int:

@@ -44,6 +44,7 @@ class Asked:
     given: tuple[int, int] | None = None  # query and key lengths of inputs from a file
     batch: int | None = None
     dtype: str = ""  # float64
+    kv_dtype: str = ""
     state_dtype: str = ""
     tp: int = 1
     dp: int = 1
@@ -133,7 +134,7 @@ def problems(program: Program, asked: Asked, job: Job, layout: str) -> tuple[Att
         BadInput: one of them cannot be.
     """
     dtype = asked.dtype or "float64"
-    dtypes = {"dtype": dtype, "state_dtype": asked.state_dtype or state_of(dtype)}
+    dtypes = {"dtype": dtype, "kv_dtype": asked.kv_dtype, "state_dtype": asked.state_dtype or state_of(dtype)}
     common: dict[str, Any] = dtypes | {"grad_dtype": dtypes["state_dtype"], "phase": program.phase, "layout": layout}
     common |= {"batch": asked.batch or job.dp, "softcap": asked.softcap, "alibi": asked.alibi, "sinks": asked.sinks}
     shapes, (usual, *special) = heads(asked, job), lengths(program.phase, asked, job.cp)

@@ -44,6 +44,7 @@ def cli() -> None:
 @count_option("--new", "Tokens a step asks about, of each sequence (decode).")
 @count_option("--batch", "Sequences of the whole job.  [default: dp]")
 @click.option("--dtype", default="", metavar="DTYPE", help="float64, float32 or float16.  [default: float64]")
+@click.option("--kv-dtype", default="", metavar="DTYPE", help="Of keys and values.  [default: as dtype]")
 @click.option("--state-dtype", default="", metavar="DTYPE", help="Of partial results.  [default: float32 at least]")
 @click.option("--ways", metavar="OP=WAY,...", help="Carry collectives out by our rounds of sends, as all_gather=ring.")
 @click.option("--native", is_flag=True, help="Collectives of MPI's own: the default.")

@@ -105,15 +105,18 @@ def judge(schedule: Schedule, parts: Parts, known: Reference) -> Verdict:
 
 
 def shares(schedule: Schedule, parts: Parts, known: Reference) -> dict[str, float]:
-    """The greatest error of each result, as a share of its bound.
+    """The greatest error of each result, as a share of its bound, whichever rank holds it.
 
     Raises:
-        WrongResult: ranks that should hold the same differ, or a result has another shape.
+        WrongResult: a result has another shape.
     """
     found = {}
     for name, ranks in parts.items():
-        whole = assemble(schedule, name, ranks).astype(np.float64)
-        if whole.shape != (shape := known.expected[name].shape):
-            raise WrongResult(f"{name} has shape {whole.shape}, expected {shape}")
-        found[name] = worst_ratio(error(whole, known.expected[name]), known.allowed[name])
+        found[name] = max(_share(name, whole.astype(np.float64), known) for whole in assemble(schedule, name, ranks))
     return found
+
+
+def _share(name: str, whole: Array, known: Reference) -> float:
+    if whole.shape != (shape := known.expected[name].shape):
+        raise WrongResult(f"{name} has shape {whole.shape}, expected {shape}")
+    return worst_ratio(error(whole, known.expected[name]), known.allowed[name])

@@ -78,7 +78,7 @@ def bind(op: Op, where: Where, kernel: Kernel, xp: ModuleType | Any = np, heads:
     Args:
         where: the positions that tokens stand for on that rank.
         kernel: attends; it works on NumPy arrays, and arrays of another library are taken there and back.
-        heads: the numbers of the model's query heads of which a value has rows there; for scores that heads bias.
+        heads: folded numbers of the heads of which a value has rows there; for scores that heads bias, and sinks.
     """
     if op.kind == "attend":
         return _attend(op, where, kernel, xp, score_of(op, heads))
@@ -88,6 +88,9 @@ def bind(op: Op, where: Where, kernel: Kernel, xp: ModuleType | Any = np, heads:
         rows, found = (where(x.tokens) for x in (op.inputs[0], op.outputs[0]))
         index = {"keep": _kept(rows, found)} if op.kind == "seen" else {"source": _sources(rows, found)}
         return functools.partial(module(op.kind).meaning, xp, **{name: xp.asarray(x) for name, x in index.items()})
+    if op.kind == "sink" and heads is not None:
+        out, lse = (heads(x) for x in op.inputs[:2])
+        return functools.partial(module(op.kind).meaning, xp, first=int(np.flatnonzero(lse == out[0])[0]))
     if getattr(module(op.kind), "ROWS", False):
         counts = tuple(len(where(v.tokens)) for v in op.outputs)
         return functools.partial(module(op.kind).meaning, xp, rows=counts, **op.params)
@@ -100,7 +103,7 @@ def score_of(op: Op, heads: Heads | None) -> Score:
     if of := op.params.get("alibi", 0):
         if heads is None:
             raise TypeError(f"op {op.id} {op.kind} biases scores by head: bind needs to know which heads a rank has")
-        slopes = alibi_slopes(of)[heads(op.inputs[0])]
+        slopes = alibi_slopes(of)[heads(op.inputs[0]) % of]
     return Score(op.params["scale"], op.params.get("softcap", 0.0), slopes)
 
 

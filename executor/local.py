@@ -14,7 +14,7 @@ from algorithms.ir.expr import Ints
 from algorithms.ir.order import lifetimes
 from algorithms.ops import is_view, module
 from algorithms.ops.collective import meaning, shard_rows
-from algorithms.ops.load import query_heads
+from algorithms.ops.load import held_heads
 from algorithms.ops.permute import senders
 from algorithms.ways.transfers import rounds
 from executor.arrays import Arrays, Positions, loaded
@@ -141,7 +141,7 @@ class Ranks:
     def _computed(self, op: Op, inputs: Sequence[Sequence[Any]]) -> list[Tensors]:
         def on(rank: int) -> Tensors:
             def heads(value: Value) -> Ints:
-                return query_heads(value, self.schedule.problem, self.mesh, rank)
+                return held_heads(value, self.schedule.problem, self.mesh, rank, self.schedule.problem.heads)
 
             meant = bind(op, lambda tokens: self.positions.all(tokens)[rank], self.kernel, self.xp, heads)
             return meant(*inputs[rank])

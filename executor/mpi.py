@@ -15,7 +15,7 @@ from algorithms.ir import Mesh, Op, Schedule
 from algorithms.ir.mesh import Axes
 from algorithms.ir.order import peak_bytes
 from algorithms.ir.timeline import Timeline, lines
-from algorithms.ops.load import query_heads
+from algorithms.ops.load import held_heads
 from algorithms.ops.permute import senders
 from algorithms.ways.transfers import rounds
 from executor.arrays import Array, Arrays, Positions, loaded
@@ -122,13 +122,13 @@ def lowered(
 ) -> Program:
     """Return this rank's program; what it sends is added to `sent`, by op id."""
     rank = streams.comm.Get_rank()
-    positions, peers = Positions(schedule, rank), Peers(schedule.mesh, rank)
+    positions, peers, problem = Positions(schedule, rank), Peers(schedule.mesh, rank), schedule.problem
 
     def compute(op: Op) -> Any:
         if op.kind == "load":
             shard = loaded(op, arrays, schedule, rank)
             return lambda: (shard,)
-        return bind(op, positions, kernel, heads=lambda v: query_heads(v, schedule.problem, schedule.mesh, rank))
+        return bind(op, positions, kernel, heads=lambda v: held_heads(v, problem, schedule.mesh, rank, problem.heads))
 
     def communicate(op: Op) -> Communication:
         comm, group, member, ranks = streams.stand(schedule.mesh, op.over, op.lane)

@@ -45,11 +45,11 @@ class Place(NamedTuple):
 def native(op: Op, place: Place) -> Communication:
     """Return how one rank takes part in a collective by MPI's own."""
     if op.kind == "all_gather":
-        return _all_gather(op, place)
+        return _all_gather(op, place) if "by" not in op.params else _gather_blocks(op, place)
     if op.kind == "broadcast":
         return _broadcast(op, place)
     if op.kind == "all_reduce":
-        reducible = all(v.type.dtype in REDUCED_BY_MPI for v in op.inputs)
+        reducible = op.params["op"] != "merge" and all(v.type.dtype in REDUCED_BY_MPI for v in op.inputs)
         return _all_reduce(op, place) if reducible else _all_reduce_gathered(op, place)
     return _exchange(op, place)
 
@@ -71,6 +71,27 @@ def _all_gather(op: Op, place: Place) -> Communication:
         return requests, gathered
 
     return Communication(post, _finish)
+
+
+def _gather_blocks(op: Op, place: Place) -> Communication:
+    """Gather along another dimension than the rows: each member's block comes whole, and is put in its place."""
+    collective, me, rows = module(op.kind), place.member, place.rows(op)
+
+    def post(*arrays: Array) -> Any:
+        own = [np.ascontiguousarray(x) for x in arrays]
+        came = [np.empty((place.size, *x.shape), x.dtype) for x in own]
+        place.sent[op.id] += sum(x.nbytes for x in own) * (place.size - 1)
+        requests = [place.comm.Iallgather([x, MPI.BYTE], [y, MPI.BYTE]) for x, y in zip(own, came, strict=True)]
+        return requests, came, own
+
+    def wait(posted: Any) -> tuple[Array, ...]:
+        requests, came, _ = posted
+        MPI.Request.Waitall(requests)
+        blocks = {member: tuple(y[member] for y in came) for member in range(place.size)}
+        taken: tuple[Array, ...] = collective.take(np, blocks, me, rows, op.params)
+        return taken
+
+    return Communication(post, wait)
 
 
 def _broadcast(op: Op, place: Place) -> Communication:
@@ -102,7 +123,7 @@ def _all_reduce(op: Op, place: Place) -> Communication:
 
 
 def _all_reduce_gathered(op: Op, place: Place) -> Communication:
-    """For dtypes that MPI does not add: gather all and reduce in the order of the members."""
+    """For what MPI does not reduce, half types and states: gather all and reduce in the order of the members."""
     combine, kinds = module(op.kind).combine, dtypes(op)
 
     def post(*arrays: Array) -> Any:

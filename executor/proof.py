@@ -108,7 +108,7 @@ def _asked(options: Options) -> Asked:
         raise BadInput(unknown("phase", phases[0], PHASES, other="all"))
     masks = _read(lambda: _masks(options["mask"], options["lengths"]))
     layouts = () if dealt == "all" else (_read(lambda: layout(dealt, 1, 1)).kind,)
-    dtypes = {name: DTYPES.get(options[name], options[name]) for name in ("dtype", "state_dtype")}
+    dtypes = {name: DTYPES.get(options[name], options[name]) for name in ("dtype", "kv_dtype", "state_dtype")}
     sizes: dict[str, Any] = {name: options[name] for name in (*_SIZES, *_SCORES, "tp", "dp", "mesh")}
     return Asked(phases, masks, layouts, **sizes | dtypes)
 

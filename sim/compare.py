@@ -2,112 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-from algorithms.ir import Attention, Inapplicable, Mesh, Program, Schedule
+from algorithms.ir import Attention, Inapplicable, Schedule
 from algorithms.ir.job import Job
-from algorithms.ir.mesh import JOB_AXES
-from algorithms.own import traced
 from sim.bound import Bound, bound
-from sim.detours import NoPathError
-from sim.estimate import LONG, CrowdedError
+from sim.candidates import Candidate, Kinds, Programs, Refusal, candidates, of_framework
+from sim.estimate import LONG
 from sim.faults import REROUTE_DELAY, Fault
+from sim.frameworks.rules import Framework
 from sim.jitter import Jitter
 from sim.pacing import PLAIN, Pacing
+from sim.repeats import Progress as Part
 from sim.repeats import Repeats, repeated
 from sim.result import Errors, Result, result
 from sim.simulate import Site
-
-Programs = Mapping[str, Mapping[str, Program]]  # by algorithm, then by phase
-Progress = Callable[[float, str], None]  # share done, what is being done
-
-
-class Refusal(NamedTuple):
-    """An algorithm that cannot run, on which mesh (None: on any), and why."""
-
-    algorithm: str
-    mesh: Mapping[str, int] | None
-    reason: str
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """An algorithm on one mesh, with the tokens dealt in one way."""
-
-    algorithm: str
-    program: Program
-    mesh: Mesh
-    problem: Attention
-
-    def __str__(self) -> str:
-        return f"{self.algorithm} on {self.mesh}, {self.problem.layout}"
-
-    def schedule(self) -> Schedule:
-        """Trace the algorithm; one from a file of the user's is held to the laws.
-
-        Raises:
-            Inapplicable: it cannot serve this problem on this mesh.
-            ScheduleError: it is wrong.
-        """
-        if ":" not in self.algorithm:
-            return self.program(self.problem, self.mesh)
-        return traced(str(self), self.program, self.problem, self.mesh)
+from sim.trials import Pair, Progress, Trials, other_orders, ranked
+from sim.whole import total, total_bound
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Results, best first but what does not fit last, with their candidates; what cannot run; and the bound of all."""
+    """Results, best first but what does not fit last, with their candidates, and the bound of all.
 
-    ranked: tuple[tuple[Candidate, Result], ...]
+    Attributes:
+        inapplicable: algorithms that cannot run on any mesh, each with its reasons.
+        partly: meshes and layouts on which algorithms that run elsewhere cannot.
+        untried: how many orders of its axes were left out, by algorithm.
+    """
+
+    ranked: tuple[Pair, ...]
     inapplicable: tuple[Refusal, ...]
+    partly: tuple[Refusal, ...]
+    untried: Mapping[str, int]
     bound: Bound
 
     @property
     def results(self) -> list[Result]:
         """The results alone."""
         return [found for _, found in self.ranked]
-
-
-def layouts(program: Program, problem: Attention, asked: str) -> tuple[str, ...]:
-    """Layouts worth trying: the one asked for, or those that the program knows to suit the mask."""
-    return program.tries(problem) if asked == "auto" else (asked,)
-
-
-def meshes(program: Program, job: Job) -> list[Mesh]:
-    """The meshes to try: the one typed, or every split of the sequence's ranks over the program's axes.
-
-    Raises:
-        Inapplicable: the mesh typed has other axes.
-    """
-    found = job.meshes(program.axes, program.equal)
-    if not found:
-        typed = [axis for axis in job.axes or () if axis not in JOB_AXES]
-        raise Inapplicable(f"it runs over mesh axes {', '.join(program.axes)}, not {', '.join(typed) or 'none'}")
-    return found
-
-
-def candidates(
-    programs: Programs, problem: Attention, job: Job, layout: str = "auto"
-) -> tuple[list[Candidate], list[Refusal]]:
-    """List what to try, and the algorithms that have nothing for this phase or mesh."""
-    found: list[Candidate] = []
-    refused: list[Refusal] = []
-    for name, phases in programs.items():
-        program = phases.get(problem.phase)
-        if program is None:
-            refused.append(Refusal(name, None, f"it is written for {', '.join(phases)}, not {problem.phase}"))
-            continue
-        try:
-            found += [
-                Candidate(name, program, mesh, replace(problem, layout=kind))
-                for mesh in meshes(program, job)
-                for kind in layouts(program, problem, layout)
-            ]
-        except Inapplicable as reason:
-            refused.append(Refusal(name, job.axes, str(reason)))
-    return found, refused
 
 
 def compare(
@@ -123,6 +59,8 @@ def compare(
     reroute_delay: float = REROUTE_DELAY,
     jitters: Sequence[Jitter | None] = (None,),
     pacing: Pacing = PLAIN,
+    framework: Framework | None = None,
+    kinds: Kinds = (),
     progress: Progress | None = None,
 ) -> Comparison:
     """Simulate every candidate and rank them by median time, those that fit the memory first.
@@ -134,41 +72,59 @@ def compare(
         faults: what is slow, down, busy or late; what has no path then cannot run.
         jitters: how compute times vary in each repeat; the median ranks.
         pacing: how the rounds of collectives follow each other.
-
-    Of several algorithms, one whose flows crowd the links so that it takes long to simulate is left out, and said.
+        framework: try only what it has.
+        kinds: of a whole model, how many layers there are of each kind and the problem of one; results are their sums,
+            all layers run by the same algorithm on the same mesh. Empty: one layer, `problem`.
     """
     how: dict[str, Any] = {"faults": faults, "reroute_delay": reroute_delay, "jitters": jitters, "pacing": pacing}
     if len(programs) > 1:
         how["most"] = LONG
-    todo, refused = candidates(programs, problem, job, layout)
-    least = bound(problem, job.mesh({"cp": job.cp}), site)
-    ranked: list[tuple[Candidate, Result]] = []
-    for number, candidate in enumerate(todo):
-        part = _part(progress, number, len(todo), str(candidate))
-        try:
-            schedule, runs = run(candidate, site, ways, progress=part, **how)
-        except (CrowdedError, Inapplicable, NoPathError) as reason:
-            refused.append(Refusal(candidate.algorithm, candidate.mesh.axes, str(reason)))
-            continue
-        ranked.append((candidate, result(candidate.algorithm, schedule, runs, site, least, errors or Errors())))
-    ranked.sort(key=lambda pair: (not pair[1].fits, pair[1].time_s, pair[0].algorithm))
-    return Comparison(tuple(_distinct(ranked)), tuple(_once(refused)), least)
+    mesh, each = job.mesh({"cp": job.cp}), kinds or [(1, problem)]
+    least = [bound(one, mesh, site) for _, one in each]
+
+    def cost(candidate: Candidate, part: Part | None) -> Result:
+        found: list[Result] = []
+        for (number, layer), lower in zip(candidate.layers, least, strict=True):
+            of_kind = part and partial(_within, part, len(found), len(each))
+            try:
+                schedule, runs = run(layer, site, ways, progress=of_kind, **how)
+            except Inapplicable as reason:
+                which = f"{number} layers with mask {layer.problem.mask.short}: " if len(each) > 1 else ""
+                raise Inapplicable(f"{which}{reason}") from reason
+            found.append(result(candidate.algorithm, schedule, runs, site, lower, errors or Errors()))
+        return total(kinds, found) if kinds else found[0]
+
+    todo, refused = candidates(programs, problem, job, layout, kinds)
+    trials = Trials(cost, progress)
+    untried: dict[str, int] = {}
+    if framework is None:
+        trials.run(todo, later=len({order.mesh for one in todo for order in one.orders(job)}))
+        orders, untried = other_orders(trials.done, job)
+        trials.run(orders)
+    else:
+        todo, lacking = of_framework(framework, todo, job)
+        refused += lacking
+        trials.run(todo)
+    never, partly = _split([*refused, *trials.refused], trials.done)
+    return Comparison(ranked(trials.done), never, partly, untried, total_bound(each, least))
 
 
-def _part(progress: Progress | None, number: int, of: int, what: str) -> Callable[[float, float], None] | None:
-    """The progress of one candidate of several, said at its start too."""
-    if progress is None:
-        return None
-    progress(number / of, what)
-    return lambda share, _: progress((number + share) / of, what)
+def _within(part: Part, number: int, of: int, share: float, seconds: float) -> None:
+    """Pass on the progress of one of several parts."""
+    part((number + share) / of, seconds)
 
 
-def _once(refused: list[Refusal]) -> list[Refusal]:
-    """Keep the first of those that an algorithm gives the same reason for."""
-    first: dict[tuple[str, str], Refusal] = {}
+def _split(refused: Sequence[Refusal], done: Iterable[Pair]) -> tuple[tuple[Refusal, ...], tuple[Refusal, ...]]:
+    """Refusals of algorithms that cannot run at all, each reason once, and of meshes of those that can elsewhere."""
+    runs = {candidate.algorithm for candidate, _ in done}
+    never: dict[tuple[str, str], Refusal] = {}
+    partly: dict[tuple[object, ...], Refusal] = {}
     for one in refused:
-        first.setdefault((one.algorithm, one.reason), one)
-    return list(first.values())
+        if one.algorithm in runs:
+            partly.setdefault((one.algorithm, *(one.mesh or {}).items(), one.reason), one)
+        else:
+            never.setdefault((one.algorithm, one.reason), one)
+    return tuple(never.values()), tuple(partly.values())
 
 
 def run(
@@ -177,22 +133,3 @@ def run(
     """Trace and simulate one candidate; `how` is what else `repeated` takes."""
     schedule = candidate.schedule()
     return schedule, repeated(schedule, site, ways, **how)
-
-
-def _distinct(ranked: list[tuple[Candidate, Result]]) -> Iterator[tuple[Candidate, Result]]:
-    """Leave out a candidate with an axis of one rank that is, in every number, an algorithm of fewer axes."""
-    simple = {_numbers(found): len(one.program.axes) for one, found in ranked if _trivial(one) == 0}
-    for candidate, found in ranked:
-        axes = len(candidate.program.axes)
-        if not (_trivial(candidate) and simple.get(_numbers(found), axes) < axes):
-            yield candidate, found
-
-
-def _trivial(candidate: Candidate) -> int:
-    """Axes of one rank."""
-    return sum(candidate.mesh.axes[axis] == 1 for axis in candidate.program.axes) if candidate.mesh.size > 1 else 0
-
-
-def _numbers(found: Result) -> tuple[object, ...]:
-    """What two results that are the same schedule share."""
-    return found.layout, found.times_s, found.compute_s, found.sent_bytes, found.peak_bytes

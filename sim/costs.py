@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
 
+from algorithms import unknown
 from algorithms.ir.expr import Coords
 from algorithms.ir.problem import ITEMSIZE, Attention
 from algorithms.ir.schedule import Op
 from algorithms.ops import Work, is_free, work
 from sim import kernel_table
 from sim.kernel_table import EIGHT, HALF, Fit
-from sim.numbers import NUMBERS, assumption
+from sim.numbers import KERNELS, LAUNCHES, NUMBERS, assumption
 from sim.state import Floats
 from topologies.hardware import GPUS
 from topologies.links import LINK_KINDS
@@ -40,6 +41,7 @@ class Costs:
         reduce_nbytes: bytes that a reduction inside a collective moves for each that arrives: reads 2, writes 1.
         plain_share: share of the peak reached where no kernel speed is published (float32, float64, other GPUs).
         link_share: share of its data-sheet bandwidth that a class of link reaches.
+        launch: how kernels are started, one of numbers.LAUNCHES; `launched` changes it.
         said: names of the numbers that are the user's, not ours.
     """
 
@@ -54,7 +56,22 @@ class Costs:
     reduce_nbytes: float = 3.0
     plain_share: float = 0.5
     link_share: Mapping[str, float] = field(default_factory=lambda: {"nvlink": 0.82, "pcie": 0.87, "nic": 0.97})
+    launch: str = "queued"
     said: frozenset[str] = frozenset()
+
+    def launched(self, how: str) -> Costs:
+        """The assumptions with every launch as it is when kernels are started so; the rest of a launch stays.
+
+        Args:
+            how: queued, as the host runs ahead; eager, where kernels are too short for that; or captured in a graph.
+        Raises:
+            ValueError: no such way of starting them.
+        """
+        if how not in LAUNCHES:
+            raise ValueError(unknown("launch", how, LAUNCHES))
+        more = LAUNCHES[how].seconds - LAUNCHES[self.launch].seconds
+        changed: dict[str, Any] = {name: self.value(name) + kernels * more for name, kernels in KERNELS.items()}
+        return replace(self, launch=how, **changed)
 
     def value(self, name: str) -> float:
         """A number by the name that `--assume` takes: of a field, or of a class of link its share."""
@@ -66,14 +83,17 @@ class Costs:
 
     def assumptions(self, touched: Collection[str] = NUMBERS) -> list[str]:
         """Name the numbers that touch a result, and those that were said, with where they come from."""
-        default = Costs()
+        default = Costs().launched(self.launch)
         shown = [
             name
             for name in NUMBERS
             if name in self.said or (name in touched and not (name in LINK_KINDS and self.value(name) == 1))
         ]
         return [
-            *(assumption(name, self.value(name), default.value(name), name in self.said) for name in shown),
+            *(
+                assumption(name, self.value(name), default.value(name), name in self.said, self.launch)
+                for name in shown
+            ),
             "communication does not slow the kernels it overlaps",
         ]
 

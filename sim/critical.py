@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sim.engine import Spans
 from sim.program import Frozen
 from sim.refine import flows_by_link
-from sim.state import COMPUTE, PERMUTE, Floats, Longs
+from sim.spans import Spans
+from sim.state import COMPUTE, PERMUTE, Floats, Ints, Longs, Plan
 
 SMALLEST = 1e-300  # bytes/s: a link that is down all the time
 EXACT = 1e-6  # relative: a flow this close to its narrowest link's capacity had that link to itself
@@ -78,7 +78,7 @@ def critical_path(frozen: Frozen, spans: Spans, name: Name, capacity: Capacity |
     """Walk back from the last end.
 
     Args:
-        spans: of every rank.
+        frozen: the program, not folded; spans: of every rank, or of every class of ranks that it was folded by.
         name: gives what bounds an op that computes, and the op's name.
         capacity: where it changes during the run.
     """
@@ -90,62 +90,72 @@ def critical_path(frozen: Frozen, spans: Spans, name: Name, capacity: Capacity |
 
 class _Walk:
     def __init__(self, frozen: Frozen, spans: Spans, name: Name, sharing: _Sharing) -> None:
-        self.frozen, self.plan, self.name = frozen, frozen.bare, name
-        self.start, self.end = spans.start, spans.end
-        self.sharing = sharing
-        self.position = np.zeros(len(self.plan.kind), np.int64)
-        self.stream = np.zeros(len(self.plan.kind), np.int64)
-        for stream, length in enumerate(self.plan.length):
-            ops = self.plan.order[stream, :length]
-            self.position[ops], self.stream[ops] = np.arange(length), stream
+        self.frozen, self.plan, self.spans, self.name = frozen, frozen.bare, spans, name
+        self.sharing, self.last, self.earlier = sharing, spans.last.tolist(), _earlier(frozen.bare)
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the pieces, last first; those of no length are left out."""
-        op, rank = divmod(int(self.end.argmax()), self.end.shape[1])
+        op = int(self.spans.last.argmax())
+        rank = int(self._all(self.spans.times(op)[1]).argmax())
         while op >= 0:
             if self.plan.kind[op] == COMPUTE:
                 bound, named = self.name(op)
-                yield from _piece(self.start[op, rank], self.end[op, rank], bound, named, rank)
-                at = float(self.start[op, rank])
+                begin, end = self._at(op, rank)
+                yield from _piece(begin, end, bound, named, rank)
+                at = begin
             else:
                 at, rank = yield from self._flow(op, rank)
             op = self._before(op, rank, at)
 
+    def _all(self, times: Floats) -> Floats:
+        """The times of all ranks, of those by column."""
+        return times if self.spans.rank_class is None else times[self.spans.rank_class]
+
+    def _at(self, op: int, rank: int) -> tuple[float, float]:
+        """When an op starts and ends on a rank."""
+        (start, end), column = self.spans.times(op), self.spans.column(rank)
+        return float(start[column]), float(end[column])
+
     def _flow(self, op: int, rank: int) -> Generator[Piece, None, tuple[float, int]]:
         """Yield the pieces of the flow that ended last here; return when it began, and who let it begin."""
-        end = float(self.end[op, rank])
+        start, end = self._at(op, rank)
         flows = self._candidates(op, rank, end)
         if not flows:  # nothing sent and nothing received: passed at once
-            return float(self.start[op, rank]), rank
+            return start, rank
         began, sender, receiver = max(flows)
         flow = int(self.plan.pattern[op]) * self.frozen.ranks + sender
         arrived = min(end, began + float(self.plan.latency[flow]))
         _, named = self.name(op)
-        nbytes = float(np.broadcast_to(self.frozen.rows[self.plan.row[op]].at(), self.frozen.ranks)[sender])
+        nbytes = float(self.frozen.rows[self.plan.row[op]].at(np.array([sender])).sum())
         if end > arrived:
             yield from _piece(arrived, end, self.sharing.bound(flow, arrived, end, nbytes), named, receiver)
         yield from _piece(began, arrived, "latency", named, receiver)
-        return began, sender if self.start[op, sender] >= self.start[op, receiver] else receiver
+        return began, sender if self._at(op, sender)[0] >= self._at(op, receiver)[0] else receiver
 
     def _candidates(self, op: int, rank: int, end: float) -> list[tuple[float, int, int]]:
         """The flows of a rank's op that may have ended it: (began, sender, receiver)."""
         pattern = self.plan.pattern[op]
         ends = (rank, int(self.plan.dst[pattern, rank])), (int(self.plan.src[pattern, rank]), rank)
-        flows = [(s, r) for s, r in ends if s >= 0 and r >= 0]
-        late = [(s, r) for s, r in flows if min(self.end[op, s], self.end[op, r]) >= end]
-        return [(float(max(self.start[op, s], self.start[op, r])), s, r) for s, r in late or flows]
+        flows = [(self._at(op, s), self._at(op, r), s, r) for s, r in ends if s >= 0 and r >= 0]
+        late = [flow for flow in flows if min(flow[0][1], flow[1][1]) >= end]
+        return [(max(sending[0], receiving[0]), s, r) for sending, receiving, s, r in late or flows]
 
     def _before(self, op: int, rank: int, at: float) -> int:
         """The op that set this one off: the latest to end of those it waited for; -1 at the start."""
-        found = [
-            int(self.plan.order[stream, position])
-            for stream, position in zip(self.plan.need_stream[op], self.plan.need_position[op], strict=True)
-            if position >= 0
-        ]
-        if self.position[op] > 0:
-            found.append(int(self.plan.order[self.stream[op], self.position[op] - 1]))
-        ended = [earlier for earlier in found if self.end[earlier, rank] == at]
-        return ended[0] if ended and at > 0 else -1
+        for earlier in self.earlier[op].tolist() if at > 0 else ():
+            if earlier >= 0 and self.last[earlier] >= at == self._at(earlier, rank)[1]:
+                return int(earlier)
+        return -1
+
+
+def _earlier(plan: Plan) -> Ints:
+    """The ops that each waits for, the one before it on its stream last, [ops, needs + 1]; -1: none."""
+    needed = np.where(plan.need_position >= 0, plan.order[plan.need_stream, plan.need_position], -1)
+    before = np.full(len(plan.kind), -1, np.int32)
+    for stream, length in enumerate(plan.length):
+        ops = plan.order[stream, :length]
+        before[ops[1:]] = ops[:-1]
+    return np.column_stack([needed, before])
 
 
 class _Sharing:
@@ -153,10 +163,8 @@ class _Sharing:
 
     def __init__(self, frozen: Frozen, spans: Spans, capacity: Capacity) -> None:
         self.frozen, self.spans, self.plan, self.capacity = frozen, spans, frozen.bare, capacity
-        permutes = np.flatnonzero(self.plan.kind == PERMUTE)
-        self.first = spans.start[permutes].min(1) if len(permutes) else np.zeros(0)
-        self.last = spans.end[permutes].max(1) if len(permutes) else np.zeros(0)
-        self.permutes = permutes
+        self.permutes = np.flatnonzero(self.plan.kind == PERMUTE)
+        self.first, self.last = spans.first[self.permutes], spans.last[self.permutes]
 
     def bound(self, flow: int, begin: float, end: float, nbytes: float) -> str:
         """Name the link that bound a flow, and how many shared it."""
@@ -189,10 +197,12 @@ class _Sharing:
     def _overlap(self, op: int, senders: Longs, begin: float, end: float) -> Floats:
         """Seconds for which each sender's flow was under way."""
         receivers = self.plan.dst[self.plan.pattern[op], senders]
-        start, over = self.spans.start[op], self.spans.end[op]
+        start, over = self.spans.times(op)
         flows = self.plan.pattern[op] * self.frozen.ranks + senders
-        began = np.maximum(start[senders], start[receivers]) + self.plan.latency[flows]
-        ended = np.minimum(over[senders], over[receivers])
+        of = self.spans.rank_class
+        one, other = (senders, receivers) if of is None else (of[senders], of[receivers])
+        began = np.maximum(start[one], start[other]) + self.plan.latency[flows]
+        ended = np.minimum(over[one], over[other])
         return np.asarray(np.maximum(0.0, np.minimum(ended, end) - np.maximum(began, begin)))
 
     def _flows_on(self, link: int) -> tuple[Longs, Longs]:

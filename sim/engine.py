@@ -10,56 +10,26 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
 from heapq import heappush
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import simpy
 from simpy.events import NORMAL, EventPriority
 
 from sim.program import Frozen
+from sim.spans import Record, Spans
 from sim.stall import StallError, find_waits
-from sim.state import IDLE, PASSED, Floats, Ints, Longs, new_state, new_work
+from sim.state import IDLE, PASSED, Floats, Ints, new_state, new_work
 from sim.step import change_capacity, change_routes, change_speed, step
 
-Record = Literal["full", "extent"]
 Progress = Callable[[float, float], None]  # the share of all ops passed, and simulated seconds
 Process = Callable[[simpy.Environment, "Engine"], Generator[simpy.Event, Any, Any]]
 
 AFTER_HOOKS = EventPriority(NORMAL + 1)  # what a process does at an instant comes before what ends then
 BURST = 1 << 14  # most instants between two looks at the progress hook and at Ctrl-C
+KEPT = 1 << 25  # (op, rank) pairs: two arrays of 256 MiB
 PROGRESS_SECONDS = 0.1  # least wall time between two calls of a progress hook
-
-
-@dataclass(frozen=True)
-class Spans:
-    """When each op ran. A permute starts on a rank when the rank is ready for it.
-
-    Attributes:
-        start, end: seconds, [ops, ranks]; or [ops], the earliest start and the latest end of any rank. An op
-            that does nothing on a rank starts and ends when it is passed.
-        makespan: seconds at which the last op ended.
-        link_bytes: [links] bytes that each directed link carried.
-        instants: distinct instants at which anything ended; 0 where none were looked for.
-        rank_class: [ranks] the column of `start` and `end` that is each rank's; None: each its own, or an extent.
-        how: how the times were found.
-    """
-
-    start: Floats
-    end: Floats
-    makespan: float
-    link_bytes: Floats
-    instants: int
-    rank_class: Longs | None = None
-    how: str = "events"
-
-    def unfolded(self) -> Spans:
-        """Return the same with a column for each rank."""
-        if self.rank_class is None:
-            return self
-        start, end = self.start[:, self.rank_class], self.end[:, self.rank_class]
-        return replace(self, start=start, end=end, rank_class=None)
 
 
 class Engine:
@@ -79,6 +49,8 @@ class Engine:
         burst: bool = True,
     ) -> None:
         """Prepare a run in `env`; its first instant is the first thing that `env.run` does, hooks apart."""
+        if record == "path":
+            record = "full" if keeps_times(frozen) else "extent"
         columns = frozen.ranks if record == "full" else 1
         self.env, self.frozen, self.record, self.plan = env, frozen, record, frozen.plan
         self.now, self.instants, self.done = float(env.now), 0, env.event()
@@ -206,7 +178,8 @@ def run(
     Args:
         processes: functions (env, engine) of SimPy processes that may change capacities and speeds. While
             something stands still that they could set going again, the run waits for them.
-        record: "full" keeps every rank's spans, "extent" the earliest start and latest end of each op.
+        record: "full" keeps every rank's spans, "extent" the earliest start and latest end of each op, "path"
+            the former unless they are too many.
         progress: called now and then with the share of ops passed and the simulated seconds.
         burst: False where a process looks at the engine at instants that are not its own.
 
@@ -219,6 +192,11 @@ def run(
         env.process(process(env, engine))
     env.run(until=engine.done)
     return engine.spans()
+
+
+def keeps_times(frozen: Frozen) -> bool:
+    """Whether a run event by event keeps the times that a path is found by; it cannot be run again in stretches."""
+    return len(frozen.bare.kind) * frozen.ranks <= KEPT
 
 
 def _check_rate(name: str, value: float) -> None:

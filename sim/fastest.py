@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sim.apart import rates
-from sim.engine import Progress, Record, Spans, run
+from sim.engine import Progress, run
 from sim.fold import fold
 from sim.maxplus import recur
 from sim.program import Frozen
+from sim.spans import Record, Spans
 from sim.stall import StallError
 
 Ahead = Callable[[Frozen], None]
@@ -40,7 +41,7 @@ def run_fastest(
     return replace(
         spans,
         link_bytes=spans.link_bytes[folded.links.of],
-        rank_class=folded.ranks.of if record == "full" else None,
+        rank_class=folded.ranks.of if spans.has_times else None,
         how=f"folded to {folded.frozen.ranks} of {frozen.ranks} ranks, {spans.how}",
     )
 

@@ -5,11 +5,12 @@ They stand in the tables themselves, so that folding and every engine see them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from sim.program import Frozen
+from sim.program import Frozen, check_dense
 from sim.rows import Row, coded
 from sim.state import COMPUTE, Floats
 
@@ -46,11 +47,16 @@ def _with_rows(frozen: Frozen, changed: dict[int, Row]) -> Frozen:
     return replace(frozen, rows=(*frozen.rows, *changed.values()), bare=frozen.bare._replace(row=row))
 
 
-def scaled(frozen: Frozen, factors: dict[int, Floats]) -> Frozen:
-    """Multiply the costs of computes, by op, with factors [ranks]."""
+def scaled(frozen: Frozen, factors: Mapping[int, Callable[[], Floats]]) -> Frozen:
+    """Multiply the costs of computes, by op, with what gives their factors [ranks].
+
+    Raises:
+        ValueError: the products do not fit the memory.
+    """
+    check_dense(len(factors), frozen.ranks)
     rows = list(frozen.rows)
     row = frozen.bare.row.copy()
     for op, factor in factors.items():
-        rows.append(Row(rows[row[op]].at() * factor))
+        rows.append(Row(rows[row[op]].at() * factor()))
         row[op] = len(rows) - 1
     return replace(frozen, rows=tuple(rows), bare=frozen.bare._replace(row=row))

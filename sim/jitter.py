@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def jittered(frozen: Frozen, lowered: Lowered, jitter: Jitter) -> Frozen:
     ]
     return scaled(
         frozen,
-        {first: jitter.factors(place, frozen.ranks, kind) for place, (kind, first) in enumerate(computes)},
+        {first: partial(jitter.factors, place, frozen.ranks, kind) for place, (kind, first) in enumerate(computes)},
     )
 
 

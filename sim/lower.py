@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -87,7 +87,7 @@ def lower(
     """Lower a schedule for the GPUs of a machine.
 
     Args:
-        ways: way by collective; what is missing takes its default.
+        ways: way by collective; what is missing goes the program's way, or the default.
         late: seconds by which each rank starts late, (P,).
         pacing: how the rounds of a collective follow each other.
     """
@@ -106,6 +106,7 @@ class _Lowering:
         self.receivers: dict[object, Ints] = {}
         self.permutes: dict[object, Sends] = {}
         self.barriers: dict[tuple[str, ...], tuple[Ints, ...]] = {}
+        self.launch = row(machine.costs.comm_launch * machine.real)
         self.start: list[int] = []  # what all waits for that waits for nothing else
 
     def run(self, late: Floats | None) -> Lowered:
@@ -129,7 +130,8 @@ class _Lowering:
         self.result.sent.append(sent)
         self.result.flop.append(flop)
         if last >= 0:
-            self.written |= {v.id: (last,) for v in op.outputs}
+            for v in op.outputs:
+                self.written[v.id] = (last,)
 
     def show(self, op: Op) -> None:
         """A view: there as soon as what it shows is."""
@@ -144,34 +146,33 @@ class _Lowering:
 
     def needs(self, op: Op) -> list[int]:
         """Program ops that must end before an op starts: of its inputs, and of the readers of what it overwrites."""
-        reading = [self.result.last[reader.id] for reader in self.blocked.get(op.id, ()) if not is_view(reader)]
-        return sorted(self.writers(op).union(reading)) or self.start
+        found = self.writers(op)
+        found.update([self.result.last[reader.id] for reader in self.blocked.get(op.id, ()) if not is_view(reader)])
+        return sorted(found) or self.start
 
     def stream(self, key: object) -> int:
         return self.streams.setdefault(key, len(self.streams))
 
     def compute(self, op: Op) -> None:
         seconds, flop = self.tiles.seconds(op)
-        self.result.busy = self.result.busy + seconds.at()
+        self.result.busy = seconds.added_to(self.result.busy)
         done = self.program.compute(seconds, self.needs(op), COMPUTE_STREAM)
         self.note(op, done, done, (), flop)
 
     def communicate(self, op: Op) -> None:
         """Launch on the op's stream, then its rounds, each after the one before."""
         stream = self.stream(op.stream)
-        moved = self.moves(op)
-        rounds = [list(group) for _, group in groupby(moved, key=lambda one: one.round)]
-        idle = not any(one.nbytes.at().any() for group in rounds for one in group)  # of one rank, or of empty shards
-        launch = 0.0 if idle else row(self.machine.costs.comm_launch * self.machine.real)
-        first = self.program.compute(launch, self.needs(op), stream)
+        rounds = self.moves(op)
+        sent = tuple([one.nbytes for group in rounds for one in group])
+        idle = not any(nbytes.values.any() for nbytes in sent)  # of one rank, or of empty shards
+        first = self.program.compute(0.0 if idle else self.launch, self.needs(op), stream)
         if self.pacing.cuts and op.kind != "permute" and not idle:
             last = self.chunks(op, rounds, first)
         elif op.kind in self.pacing.drift:
             last = self.drifting(op, rounds, first)
         else:
             last = self.rounds(op, op.stream, rounds, first)
-        sent = [one.nbytes for group in rounds for one in group]
-        self.note(op, first, last, tuple(sent))
+        self.note(op, first, last, sent)
 
     def chunks(self, op: Op, rounds: list[list[Sends]], before: int) -> int:
         """The rounds for one chunk after another, each round on a stream of its own and channel, between two marks."""
@@ -210,30 +211,30 @@ class _Lowering:
             last = self.program.permute(dst, 0.0, [last], self.stream(key))
         return last
 
-    def moves(self, op: Op) -> Iterator[Sends]:
-        """What an op sends."""
+    def moves(self, op: Op) -> list[list[Sends]]:
+        """What an op sends, by round."""
         if op.kind == "permute":
-            yield self.permute(op)
-            return
-        for one in transfers(op, self.schedule.mesh, self.ways):
-            yield Sends(one.round, one.channel, one.dst, row(one.nbytes), one.combine)
+            return [[self.permute(op)]]
+        moved = transfers(op, self.schedule.mesh, self.ways)
+        sends = (Sends(one.round, one.channel, one.dst, row(one.nbytes), one.combine) for one in moved)
+        return [list(group) for _, group in groupby(sends, key=lambda one: one.round)]
 
     def permute(self, op: Op) -> Sends:
         """What a permute sends; permutes along one shift of blocks of one size are worked out once."""
         where = op.over, id(op.params["origin"])
         if where not in self.receivers:
             self.receivers[where] = destinations(op, self.schedule.mesh)
-        dst = self.receivers[where]
-        if not all(isinstance(v.type.rows, Const) for v in op.inputs):
+        key = *where, *[id(v.type) for v in op.inputs]  # what is passed on keeps its type
+        found = self.permutes.get(key)
+        if found is None:
+            dst = self.receivers[where]
             sends = self.tiles.nbytes(op.inputs, dst)
             if (sends.values == 0).any():  # who has no rows sends nothing
                 dst = np.where(sends.at() > 0, dst, -1)
-            return Sends(0, 0, dst, sends, False)
-        nbytes = sum(v.type.rows.value * v.type.row_nbytes for v in op.inputs if isinstance(v.type.rows, Const))
-        key = *where, nbytes
-        if key not in self.permutes:
-            self.permutes[key] = Sends(0, 0, dst, row(np.where(dst >= 0, nbytes, 0)), False)
-        return self.permutes[key]
+            found = Sends(0, 0, dst, sends, False)
+            if all(isinstance(v.type.rows, Const) for v in op.inputs):
+                self.permutes[key] = found
+        return found
 
     def round(self, key: object, group: list[Sends], before: int) -> int:
         """One round: a permute on the stream itself, or several on channels of their own between two marks."""

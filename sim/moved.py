@@ -23,7 +23,7 @@ def check_moved(lowered: Lowered) -> None:
     """
     mesh = lowered.schedule.mesh
     for op, sent in zip(lowered.schedule.ops, lowered.sent, strict=True):
-        idle = op.stream is not None and mesh.count(op.over) > 1 and not any(row.at().any() for row in sent)
+        idle = op.stream is not None and mesh.count(op.over) > 1 and not any(row.values.any() for row in sent)
         if idle and (op.kind != "permute" or not _has_bytes(op, lowered)):
             over = ", ".join(op.over)
             raise NothingMovedError(

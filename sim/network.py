@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import networkx as nx
 import numpy as np
@@ -20,6 +21,8 @@ class Network:
         ranks: schedule ranks that are placed.
         gpus: [ranks] the node that runs each schedule rank.
         links, kinds: [links] the (tail, head) nodes and the link class of each directed link.
+        bandwidth: [links] bytes per second, as the graph says.
+        roads: the links between numbered nodes; node: [ranks] the number of each schedule rank's.
         capacity: [links + 1] bytes per second, bandwidth x efficiency; the last, `pad`, is infinite.
         latency: [links + 1] seconds; 0 for `pad`.
     """
@@ -41,19 +44,38 @@ class Network:
         """
         self.name: str = graph.graph.get("name") or "without a name"
         self.links: list[tuple[str, str]] = list(graph.edges)
-        self.kinds: list[str] = [kind for _, _, kind in graph.edges(data="kind", default="link")]
+        cables = [data for _, _, data in graph.edges(data=True)]
+        self.kinds: list[str] = [data.get("kind", "link") for data in cables]
         self.pad = len(self.links)
-        reached = [_share(efficiency or {}, kind) for kind in self.kinds]
-        self.capacity = np.append(_numbers(graph, "bandwidth", 0, False) * np.array(reached), np.inf)
-        self.latency = np.append(_numbers(graph, "latency", 0, True), 0.0)
+        share = {kind: _share(efficiency or {}, kind) for kind in dict.fromkeys(self.kinds)}
+        self.bandwidth = self._numbers([data.get("bandwidth") for data in cables], "bandwidth", False)
+        self.capacity = np.append(self.bandwidth * np.array([share[kind] for kind in self.kinds]), np.inf)
+        self.latency = np.append(self._numbers([data.get("latency") for data in cables], "latency", True), 0.0)
         by_rank = _gpus(graph, self.name)
         chosen = range(len(by_rank)) if placement is None else placement
         self.gpus = _placed(by_rank, chosen, self.name)
         self.ranks = len(self.gpus)
-        self._number = {link: number for number, link in enumerate(self.links)}
-        self._roads, self._node = _roads(graph, self.latency[:-1], self.gpus)
+        self.roads, self.node = _roads(graph, self.links, self.latency[:-1], self.gpus)
         self._known: Longs = np.empty(0, np.int64)  # source * ranks + destination, sorted
         self._routes: Longs = np.empty((0, 1), np.int64)  # the links of each known pair
+
+    @cached_property
+    def _number(self) -> dict[tuple[str, str], int]:
+        return {link: number for number, link in enumerate(self.links)}
+
+    def _numbers(self, values: Sequence[object], name: str, may_be_0: bool) -> Floats:
+        """Return an attribute of every link, checked."""
+        if all(issubclass(kind, int | float) for kind in set(map(type, values))):
+            numbers = np.array(values, np.float64)
+            if (np.isfinite(numbers) & ((numbers > 0) | (may_be_0 & (numbers == 0)))).all():
+                return numbers
+        rule = "finite and not negative" if may_be_0 else "finite and positive"
+        tail, head, wrong = next(
+            (*link, value)
+            for link, value in zip(self.links, values, strict=True)
+            if not isinstance(value, int | float) or not 0 <= value < math.inf or not (value or may_be_0)
+        )
+        raise ValueError(f"{name} must be {rule}: link {tail} -> {head} has {wrong}")
 
     def link(self, tail: str, head: str) -> int:
         """Return the number of the directed link from `tail` to `head`."""
@@ -81,13 +103,13 @@ class Network:
         wanted, place = np.unique(
             np.asarray(source, np.int64) * self.ranks + np.asarray(destination, np.int64), return_inverse=True
         )
-        table: Longs = paths(self._roads, *(self._node[rank] for rank in np.divmod(wanted, self.ranks)))
+        table: Longs = paths(self.roads, *(self.node[rank] for rank in np.divmod(wanted, self.ranks)))
         return np.where(table < 0, self.pad, table)[place.reshape(-1)]
 
     def _learn(self, pairs: Longs) -> None:
         """Add the routes of new pairs, which are sorted, to the table, which stays sorted."""
         source, destination = np.divmod(pairs, self.ranks)
-        table: Longs = paths(self._roads, self._node[source], self._node[destination])
+        table: Longs = paths(self.roads, self.node[source], self.node[destination])
         lost = (table[:, 0] < 0) & (destination != source)
         if lost.any():
             a, b = int(source[lost.argmax()]), int(destination[lost.argmax()])
@@ -111,16 +133,6 @@ def _share(efficiency: Mapping[str, float], kind: str) -> float:
     if not (0 < share < math.inf):
         raise ValueError(f"efficiency must be positive and finite: {kind} has {share}")
     return share
-
-
-def _numbers(graph: nx.DiGraph, name: str, least: float, may_equal: bool) -> Floats:
-    """Return the attribute `name` of every link, checked."""
-    for tail, head, value in graph.edges(data=name):
-        known = isinstance(value, int | float) and math.isfinite(value)
-        if not known or not (value > least or (may_equal and value == least)):
-            rule = "finite and not negative" if may_equal else "finite and positive"
-            raise ValueError(f"{name} must be {rule}: link {tail} -> {head} has {value}")
-    return np.array([value for _, _, value in graph.edges(data=name)], np.float64)
 
 
 def _gpus(graph: nx.DiGraph, name: str) -> list[str]:
@@ -149,11 +161,13 @@ def _placed(gpus: list[str], placement: Sequence[int], name: str) -> list[str]:
     return [gpus[gpu] for gpu in placement]
 
 
-def _roads(graph: nx.DiGraph, latency: Floats, gpus: list[str]) -> tuple[Roads, Longs]:
+def _roads(
+    graph: nx.DiGraph, links: Sequence[tuple[str, str]], latency: Floats, gpus: list[str]
+) -> tuple[Roads, Longs]:
     """Return the graph as arrays, and the node number of each schedule rank."""
     number = {node: k for k, node in enumerate(graph.nodes)}
-    tail = np.array([number[tail] for tail, _ in graph.edges], np.int64)
-    head = np.array([number[head] for _, head in graph.edges], np.int64)
+    tail = np.array([number[tail] for tail, _ in links], np.int64)
+    head = np.array([number[head] for _, head in links], np.int64)
     machine = machines_of(graph)
     inside, into = machine[tail] == machine[head], machine[head]
     in_start, in_link = _grouped(head, len(number))

@@ -15,6 +15,21 @@ REDUCING = ("all_reduce", "reduce_scatter")  # collectives that combine what arr
 ATTENTION = ("attend", "attend_backward")
 
 
+class Launch(NamedTuple):
+    """A way of starting kernels: seconds that one takes, and where that comes from."""
+
+    seconds: float
+    source: str
+
+
+LAUNCHES = {
+    "queued": Launch(3 * us, QUEUED),
+    "eager": Launch(6 * us, "eager, each kernel waits for the host: 3 us more, proposed beside 4 to 6 us of a CPU"),
+    "captured": Launch(1.5 * us, "kernels captured in a graph: 1.5 us less each, proposed beside 1.8 us on B200"),
+}
+KERNELS = {"attend_launch": 1, "decode_launch": 2, "glue_launch": 1, "comm_launch": 1}  # that a launch starts
+
+
 class Number(NamedTuple):
     """A number of the cost model: what kind of number it is, what it says, and where its default comes from."""
 
@@ -53,10 +68,12 @@ def number_text(name: str, value: float) -> str:
     return f"{value / us:g} us" if kind == TIME else f"{value:.4g}" if kind == BYTES else f"{100 * value:.4g}%"
 
 
-def assumption(name: str, value: float, default: float, is_said: bool) -> str:
+def assumption(name: str, value: float, default: float, is_said: bool, launch: str = "queued") -> str:
     """A number as a line: its name, its value, and where that comes from."""
     about = NUMBERS[name]
-    source = f"as you said; default {number_text(name, default)}" if is_said else about.source
+    source = LAUNCHES[launch].source if name in KERNELS else about.source
+    if is_said:
+        source = f"as you said; default {number_text(name, default)}"
     return f"{name}: {number_text(name, value)} {about.says} ({source})"
 
 

@@ -11,10 +11,11 @@ import simpy
 
 from sim.conditions import Conditions
 from sim.detours import Detours, NoPathError, Routes, widened
-from sim.engine import Engine, Progress, Record, Spans, run
+from sim.engine import Engine, Progress, run
 from sim.fastest import Ahead, run_fastest
 from sim.handicap import slowed
 from sim.program import Frozen
+from sim.spans import Record, Spans
 from sim.stall import StallError
 from sim.state import IDLE, WORKING, Plan
 

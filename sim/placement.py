@@ -47,7 +47,7 @@ def machines(graph: nx.DiGraph) -> Machines:
 
 
 def _identity(graph: nx.DiGraph) -> list[int]:
-    return sorted(chain.from_iterable(machines(graph)))
+    return sorted(rank for _, rank in graph.nodes(data="rank") if rank is not None)
 
 
 def _node(graph: nx.DiGraph) -> list[int]:

@@ -17,6 +17,7 @@ from sim.state import COMPUTE, PERMUTE, Bools, Floats, Ints, Longs, Plan
 Numbers = float | npt.ArrayLike | Row  # one for all ranks, or one a rank
 MOST_WEIGHT = 1 << 40  # so that a link's total of millions is whole and exact
 ROW_BYTES = 40  # of memory for a number of one rank: as given, as kept, as the engine has it, and whom it goes to
+CODE_BYTES = 2  # for one that a code chooses
 
 
 class Program:
@@ -43,7 +44,7 @@ class Program:
         self._pattern_ids: dict[object, int] = {}
         self._whole: set[int] = set()  # rows that are known to hold whole numbers
         self._held: list[object] = []  # keeps what _row_ids and _pattern_ids know by identity
-        self._most = _free_memory() // (ROW_BYTES * ranks)  # rows
+        self._room = _free_memory()
 
     def compute(self, cost: Numbers, after: Sequence[int] = (), stream: int = 0) -> int:
         """Add a compute of `cost` seconds [ranks]; return its op id."""
@@ -73,7 +74,7 @@ class Program:
         op = len(self.kinds)
         if stream < 0:
             raise ValueError(f"stream must not be negative: op {op} has {stream}")
-        if any(not 0 <= earlier < op for earlier in after):
+        if after and not (min(after) >= 0 and max(after) < op):
             raise ValueError(f"an op waits for earlier ops: op {op} has after={tuple(after)}")
         self.kinds.append(kind)
         self.row_of.append(row)
@@ -94,20 +95,19 @@ class Program:
         self._check(new, lambda x: np.isfinite(x) & (x >= 0), name, "finite and not negative")
         index = self._numbers.setdefault(float(new.values), len(self.rows)) if new.is_shared else len(self.rows)
         if index == len(self.rows):
-            self._check_memory()
+            self._make_room(new)
             self.rows.append(new)
         if not isinstance(values, int | float):
             self._held.append(values)
             self._row_ids[id(values)] = index
         return index
 
-    def _check_memory(self) -> None:
+    def _make_room(self, row: Row) -> None:
         """Refuse what would not fit, before it is tried."""
-        if len(self.rows) >= self._most:
-            raise ValueError(
-                f"no memory for more than {self._most} steps of {self.ranks} ranks, {ROW_BYTES} bytes each: "
-                "use fewer ranks, or ways of fewer rounds, as all_reduce=doubling"
-            )
+        each = 0 if row.is_shared else ROW_BYTES if row.code is None else CODE_BYTES
+        self._room -= each * self.ranks
+        if self._room < 0:
+            raise no_memory(len(self.rows), self.ranks, each)
 
     def _check(self, row: Row, fine: Callable[[Floats], Bools], name: str, rule: str) -> None:
         """Raise a ValueError that names the first rank that is not fine."""
@@ -133,6 +133,20 @@ class Program:
         self._held += [dst, weight]
         self._pattern_ids[id(dst), id(weight)] = index
         return index
+
+
+def no_memory(rows: int, ranks: int, each: int) -> ValueError:
+    """The error that memory holds no more than so many rows."""
+    return ValueError(
+        f"no memory for more than {rows} steps of {ranks} ranks, {each} bytes each: "
+        "use fewer ranks, or ways of fewer rounds, as all_reduce=doubling"
+    )
+
+
+def check_dense(rows: int, ranks: int) -> None:
+    """Refuse rows of a number a rank that would not fit, before they are made."""
+    if rows * ranks * 8 > (room := _free_memory()):
+        raise no_memory(room // (ranks * 8), ranks, 8)
 
 
 def _free_memory() -> int:
@@ -194,7 +208,12 @@ class Frozen:
 
     @cached_property
     def plan(self) -> Plan:
-        """The plan whole: with [rows, ranks] numbers."""
+        """The plan whole: with [rows, ranks] numbers.
+
+        Raises:
+            ValueError: they do not fit the memory.
+        """
+        check_dense(len(self.rows), self.ranks)
         return self.bare._replace(rows=table(self.rows, self.ranks))
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sim.compare import Refusal
+from sim.candidates import Refusal
 from sim.result import Result, tied
 from topologies.units import format_bytes, format_flop_rate, format_seconds
 
@@ -105,7 +105,7 @@ RANKING = (
 )
 DISPENSABLE = ("MFU", "sent", "exposed", "bound", "peak", "layout")  # columns, the first to go first
 BETWEEN = 2  # blanks between two columns
-LONG_NAME = 13 + BETWEEN  # characters of an algorithm that are not folded
+LONG_NAME = 22 + BETWEEN  # characters of an algorithm that are not folded
 
 
 def ranking(results: Sequence[Result], tried: Mapping[str, int], width: int = PLAIN_WIDTH) -> Table:
@@ -240,10 +240,29 @@ def bound_text(least: Bound, form: str = "") -> str:
 
 
 def refusals(out: Console, refused: Iterable[Refusal]) -> None:
-    """Print what could not run, an algorithm and reason a line."""
+    """Print what could not run, an algorithm a line, with its first reason and how many others it has."""
+    by_algorithm: dict[str, list[Refusal]] = {}
     for one in refused:
-        where = f" on {mesh_text(one.mesh)}" if one.mesh else ""
-        bullet(out, "  ", f"{one.algorithm}{where}: {one.reason}")
+        by_algorithm.setdefault(one.algorithm, []).append(one)
+    for algorithm, reasons in by_algorithm.items():
+        where = f" on {mesh_text(reasons[0].mesh)}" if reasons[0].mesh else ""
+        more = f" (and {len(reasons) - 1} more, in --json)" if len(reasons) > 1 else ""
+        bullet(out, "  ", f"{algorithm}{where}: {reasons[0].reason}{more}")
+
+
+def partly(refused: Iterable[Refusal]) -> list[str]:
+    """Say of algorithms that run on some meshes only how many of the others there are, in one line."""
+    meshes: dict[str, set[str]] = {}
+    for one in refused:
+        meshes.setdefault(one.algorithm, set()).add(mesh_text(one.mesh or {}))
+    counts = ", ".join(f"{len(which)} of {algorithm}" for algorithm, which in meshes.items())
+    return [f"meshes that cannot run, with the reasons in --json: {counts}"] if counts else []
+
+
+def untried(left: Mapping[str, int]) -> list[str]:
+    """Say how many orders of an algorithm's axes were not tried."""
+    counts = ", ".join(f"{number} of {name}" for name, number in left.items())
+    return [f"orders of mesh axes that were not tried, one of which --mesh takes: {counts}"] if counts else []
 
 
 def assumptions(out: Console, texts: Iterable[str]) -> None:

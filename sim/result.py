@@ -77,6 +77,7 @@ class Result:
         bottleneck: what is busy most of the time: a class of link, the GPUs, by what most of their time goes to
             (compute, memory or launches), or waiting where none is.
         rests_on: names of the assumptions, as `--assume` takes them, that touch it.
+        kinds: of a whole model, how many layers there are of each kind, their mask, and the time that all of them take.
     """
 
     algorithm: str
@@ -103,6 +104,7 @@ class Result:
     bound_s: float
     bottleneck: str
     rests_on: tuple[str, ...]
+    kinds: tuple[Mapping[str, object], ...] = ()
 
     def ties(self, best: Result) -> bool:
         """Whether the two cannot be told apart within band and stated error, and both fit the memory."""

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sim.codes import Codes, add_spread, spread
 from sim.state import Floats
 
-Codes = npt.NDArray[np.uint8]
 Ranks = slice | npt.NDArray[np.integer]
 ALL = slice(None)
 
@@ -20,6 +20,7 @@ class Row(NamedTuple):
 
     Attributes:
         values: one number for all, shape (); or one a rank, (ranks,); or those that `code` chooses from, (distinct,).
+            None is there that no rank has.
         code: (ranks,) which of `values` is a rank's; None where there is nothing to choose.
     """
 
@@ -34,8 +35,18 @@ class Row(NamedTuple):
     def at(self, ranks: Ranks = ALL) -> Floats:
         """Return the numbers of `ranks`, or the one number."""
         if self.code is not None:
-            return self.values[self.code[ranks]]
+            return spread(self.values, self.code) if ranks is ALL else self.values[self.code[ranks]]
         return self.values if self.is_shared else self.values[ranks]
+
+    def added_to(self, numbers: Floats) -> Floats:
+        """Return numbers + these, rank by rank; an array may be changed for it."""
+        if numbers.ndim == 0:
+            return np.asarray(numbers + self.at())
+        if self.code is None:
+            numbers += self.values
+        else:
+            add_spread(numbers, self.values, self.code)
+        return numbers
 
 
 def row(values: npt.ArrayLike) -> Row:
@@ -50,7 +61,9 @@ def coded(values: Floats, code: npt.NDArray[np.integer], used: npt.NDArray[np.in
     """Return the row values[code], where `used` lists the codes that occur, 256 at most."""
     if (values[used] == values[used[0]]).all():
         return Row(np.asarray(values[used[0]]))
-    return Row(values.copy(), code.astype(np.uint8))
+    occurring = np.full(len(values), values[used[0]])
+    occurring[used] = values[used]
+    return Row(occurring, code.astype(np.uint8))
 
 
 def table(rows: Sequence[Row], ranks: int) -> Floats:

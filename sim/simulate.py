@@ -13,11 +13,12 @@ import numpy as np
 from algorithms.ir.order import peak_bytes
 from algorithms.ir.schedule import Schedule
 from algorithms.ir.timeline import Timeline, lines
-from algorithms.ways import DEFAULT, find
+from algorithms.ways import COLLECTIVES, find
+from algorithms.ways.transfers import way_of
 from sim.conditions import Conditions
 from sim.costs import Costs, Machine
 from sim.critical import critical_path
-from sim.engine import Record, Spans
+from sim.engine import KEPT, keeps_times
 from sim.estimate import Notice, check_crowd, crowding, warning
 from sim.fastest import Ahead, run_fastest
 from sim.faults import REROUTE_DELAY, Fault
@@ -29,7 +30,9 @@ from sim.outages import Outages
 from sim.pacing import PLAIN, Pacing
 from sim.program import Frozen, freeze
 from sim.rows import total
-from sim.state import Floats
+from sim.spans import Record, Spans
+from sim.state import Floats, Longs
+from sim.summary import groups
 from sim.traffic import class_bytes, sent_bytes
 
 FULL_RECORD = 8_000_000  # (op, rank) pairs kept in full: two arrays of 64 MB
@@ -70,12 +73,12 @@ def simulate(
     Args:
         cluster: a topology graph, or a Site for many runs on one.
         placement: placement[r] is the GPU that runs rank r; the r-th if not given.
-        ways: way by collective; what is missing takes its default.
+        ways: way by collective; what is missing goes the program's way, or the default.
         faults: what is slow, down, busy or late.
         reroute_delay: seconds after which flows take another way around a link that went down.
         jitter: how compute times vary.
         pacing: how the rounds of collectives follow each other.
-        path: whether to find the critical path, for `about`; it needs every rank's times.
+        path: whether to find the critical path, for `about`, or else to say there why there is none.
         record: "full" keeps every rank's times, "extent" the earliest start and latest end; "auto" by size.
         notice: is told, before a run that will take long or much memory, what it will take.
         most: seconds that a run may take whose flows crowd the links.
@@ -88,7 +91,7 @@ def simulate(
         StallError: nothing can ever end.
         CrowdedError: it would take longer than `most`.
     """
-    chosen = {**DEFAULT, **(ways or {})}
+    chosen = dict(ways or {})
     for collective, way in chosen.items():
         find(collective, way)
     site = cluster if isinstance(cluster, Site) else None
@@ -101,20 +104,24 @@ def simulate(
     if jitter is not None:
         frozen = jittered(frozen, lowered, jitter)
     keep = len(lowered.program.kinds) * schedule.mesh.size <= FULL_RECORD
-    how: Record = "full" if record == "full" or (record == "auto" and keep) else "extent"
+    full = record == "full" or (record == "auto" and keep)
+    how: Record = "full" if full else "path" if path else "extent"
 
     def ahead(frozen: Frozen) -> None:
         streams = len({op.stream for op in schedule.ops if op.stream is not None})
         check_crowd(frozen, streams, most)
-        if notice is not None and (text := warning(frozen, how == "full", crowding(streams))):
+        keeps = full or (path and keeps_times(frozen))
+        if notice is not None and (text := warning(frozen, keeps, crowding(streams))):
             notice(text)
 
     frozen, spans = _run(frozen, conditions, how, progress, ahead)
     if faults or jitter is not None:
-        lowered.busy = _busy(lowered, frozen, spans, how)
-    timeline = _timeline(lowered, frozen, spans, site, chosen, how == "extent")
+        lowered.busy = _busy(lowered, frozen, spans)
+    timeline = _timeline(lowered, frozen, spans, site, chosen, not full)
     about = {**timeline.about, "pacing": pacing.describe(), **_what_if(conditions, jitter)}
-    if path and how == "full":
+    if path and not spans.has_times:
+        about["no_critical_path"] = f"run event by event, it keeps the times of no more than {KEPT:,} (op, rank)"
+    elif path:
         about["critical_path"] = critical_path(
             frozen, spans, lowered.bound_and_name, conditions.mean_capacity if conditions.faults else None
         ).record()
@@ -126,18 +133,21 @@ def _run(
 ) -> tuple[Frozen, Spans]:
     """Run a program under its conditions; return the program as it was at the start, too."""
     if not conditions.faults:
-        return frozen, run_fastest(frozen, how, progress, ahead).unfolded()
+        return frozen, run_fastest(frozen, how, progress, ahead)
     outages = Outages(frozen, conditions)
-    return outages.frozen, outages.run(how, progress, ahead).unfolded()
+    return outages.frozen, outages.run(how, progress, ahead)
 
 
-def _busy(lowered: Lowered, frozen: Frozen, spans: Spans, how: Record) -> Floats:
+def _busy(lowered: Lowered, frozen: Frozen, spans: Spans) -> Floats:
     """Seconds that each rank's compute stream works: as it ran, or as planned where only extents are kept."""
-    ops = [op for op in lowered.first if op >= 0 and lowered.program.streams[op] == COMPUTE_STREAM]
-    if how == "full":
-        return np.asarray((spans.end[ops] - spans.start[ops]).sum(0))
-    planned = [np.broadcast_to(frozen.rows[frozen.bare.row[op]].at(), frozen.ranks) for op in ops]
-    return np.asarray(np.sum(planned, axis=0))
+    ops = np.array([op for op in lowered.first if op >= 0 and lowered.program.streams[op] == COMPUTE_STREAM], np.int64)
+    if spans.start.ndim == 2:
+        seconds = spans.seconds(ops, ops)
+        return seconds if spans.rank_class is None else seconds[spans.rank_class]
+    busy = np.zeros(frozen.ranks)
+    for row in frozen.bare.row[ops].tolist():
+        busy = frozen.rows[row].added_to(busy)
+    return busy
 
 
 def _what_if(conditions: Conditions, jitter: Jitter | None) -> dict[str, Any]:
@@ -170,8 +180,10 @@ def _fitting(
 def _timeline(
     lowered: Lowered, frozen: Frozen, spans: Spans, site: Site, ways: Mapping[str, str], extent: bool
 ) -> Timeline:
-    schedule = lowered.schedule
+    schedule, named = lowered.schedule, lines(lowered.schedule)
     first, last = np.array(lowered.first), np.array(lowered.last)
+    spent = _spent(named, first, last, spans) if extent and spans.start.ndim == 2 else {}
+    spans = spans.extents() if extent else spans.unfolded()
     columns = 1 if extent else schedule.mesh.size
     start, end = np.zeros((len(first), columns)), np.zeros((len(first), columns))
     ran = last >= 0  # a load is there before the clock starts
@@ -179,12 +191,12 @@ def _timeline(
     end[ran] = spans.end[last[ran]].reshape(-1, columns)
     for view, shown in lowered.shown.items():
         start[view] = end[view] = spans.end[list(shown)].max(0, initial=0.0)
-    used = sorted({op.kind for op in schedule.ops if op.kind in ways})
     return Timeline(
         clock="simulated",
-        ops=lines(schedule),
+        ops=named,
         start=start,
         end=end,
+        spent=spent,
         sent=sent_bytes(lowered.sent, schedule.mesh.size, extent),
         busy=np.array(np.broadcast_to(lowered.busy, schedule.mesh.size)),
         sent_in_all=np.array(np.broadcast_to(total(chain(*lowered.sent)), schedule.mesh.size), np.int64),
@@ -201,12 +213,29 @@ def _timeline(
             "ranks": schedule.mesh.size,
             "gpus": list(site.network.gpus),
             "layout": schedule.problem.layout,
-            "ways": {kind: ways[kind] for kind in used},
+            "ways": ways_of(schedule, ways),
             "problem": schedule.problem.describe(),
             "engine": spans.how,
             "assumptions": site.machine.assumptions(schedule.problem),
         },
     )
+
+
+def ways_of(schedule: Schedule, ways: Mapping[str, str]) -> dict[str, str]:
+    """The way, or ways, that each collective of a schedule is carried out in."""
+    used: dict[str, set[str]] = {}
+    for op in schedule.ops:
+        if op.kind in COLLECTIVES:
+            used.setdefault(op.kind, set()).add(way_of(op, ways))
+    return {kind: " and ".join(sorted(used[kind])) for kind in sorted(used)}
+
+
+def _spent(named: Sequence[Mapping[str, Any]], first: Longs, last: Longs, spans: Spans) -> dict[str, float]:
+    """Seconds of the ops of each stream and kind, on the rank where they are most."""
+    found = {}
+    for (stream, kind), places in groups(named).items():
+        found[f"{stream} {kind}"] = float(spans.seconds(first[places], last[places]).max())
+    return found
 
 
 def hot_links(network: Network, spans: Spans) -> tuple[dict[str, Any], ...]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from algorithms.ir.order import Live, live_at_peak
 from algorithms.ir.schedule import Op, Schedule
-from algorithms.ir.timeline import Timeline, line
-from algorithms.ops import is_free, work
+from algorithms.ir.timeline import Timeline
+from algorithms.ops import free, work
 
 
 class Kind(NamedTuple):
@@ -18,7 +18,7 @@ class Kind(NamedTuple):
 
     Attributes:
         seconds: from start to end of each op, summed on the rank where that is most; a communication op also
-            waits for its partners. None where the timeline has extents only.
+            waits for its partners. None where the timeline has extents only and does not say.
         first, last: when the first began on any rank and the last ended.
         flop: of all ranks. sent: bytes of the rank that sends most; no less than that where there are extents only.
     """
@@ -35,20 +35,26 @@ class Kind(NamedTuple):
 
 def by_kind(schedule: Schedule, timeline: Timeline) -> list[Kind]:
     """Sum the ops up by stream and kind, in the order in which they first appear; what takes no time is left out."""
-    groups: dict[tuple[str, str], list[int]] = {}
-    for place, op in enumerate(schedule.ops):
-        if not is_free(op):
-            groups.setdefault((line(op)["stream"], op.kind), []).append(place)
-    return [_sum(stream, kind, places, schedule, timeline) for (stream, kind), places in groups.items()]
+    return [_sum(*what, places, schedule, timeline) for what, places in groups(timeline.ops).items()]
+
+
+def groups(ops: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[int]]:
+    """The places of the ops of each stream and kind; ops as a timeline names them."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for place, op in enumerate(ops):
+        if op["kind"] not in free():
+            found.setdefault((op["stream"], op["kind"]), []).append(place)
+    return found
 
 
 def _sum(stream: str, kind: str, places: list[int], schedule: Schedule, timeline: Timeline) -> Kind:
     start, end, sent = timeline.start[places], timeline.end[places], timeline.sent[places]
+    known = timeline.spent.get(f"{stream} {kind}") if timeline.extent else float((end - start).sum(0).max())
     return Kind(
         stream=stream,
         kind=kind,
         ops=len(places),
-        seconds=None if timeline.extent else float((end - start).sum(0).max()),
+        seconds=known,
         first=float(start.min()),
         last=float(end.max()),
         flop=sum(timeline.flop[p] if timeline.flop else flop(schedule.ops[p], schedule) for p in places),

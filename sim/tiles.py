@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,30 @@ from algorithms.ir.problem import Attention
 from algorithms.ir.schedule import Op, Value
 from algorithms.ir.tokens import Block
 from algorithms.ops import work
+from sim.codes import CODES, Codes, tally
 from sim.costs import Machine
 from sim.rows import Row, coded, row
-from sim.state import Floats
+from sim.state import Floats, Longs
 
 NONE = 3 * LENGTHS * LENGTHS  # the code of a rank that has no tile, after all others
 ATTENTION = ("attend", "attend_backward")
+ONE: Codes = np.zeros((), np.uint8)  # the code of ranks that are all alike
+Sort = tuple[Any, ...]
+WorkOut = Callable[[Ints], Floats]
+
+
+@dataclass
+class Known:
+    """What is known of one sort of op.
+
+    Attributes:
+        values, flop: [CODES] numbers by code; NaN, and 0, where not worked out yet.
+        rows: by the codes that occur together, the first such row, whose values all others share.
+    """
+
+    values: Floats = field(default_factory=lambda: np.full(CODES, np.nan))
+    flop: Floats = field(default_factory=lambda: np.zeros(CODES))
+    rows: dict[tuple[int, ...], Row] = field(default_factory=dict)
 
 
 class Tiles:
@@ -27,29 +46,42 @@ class Tiles:
 
     def __init__(self, machine: Machine, problem: Attention, mesh: Mesh) -> None:
         self.machine, self.problem, self.mesh, self.grid = machine, problem, mesh, mesh.grid()
-        self.known: dict[Any, Floats] = {}
+        self.known: dict[Sort, Known] = {}
+        self.met: dict[Sort, Row] = {}
 
     def seconds(self, op: Op) -> tuple[Row, float]:
         """Seconds of a compute op on each rank, and its FLOP on all ranks together."""
+        values = (*op.inputs, *op.outputs)
+        known = self.of_sort((op.kind, op.params.get("mask"), *_sorts(values)))
+        where = id(known), *[0 if isinstance(v.type.rows, Const) else id(v.tokens) for v in values]
+        if where in self.met:  # steps of a ring, say, each merge into a rank's own shard
+            return self.met[where], 0.0
         code = self.code(op)
         if code is None:
             everywhere = self.machine.seconds(op, self.problem, self.grid, self.mesh.shape)
             return self.spread(everywhere), float(np.broadcast_to(work(op, self.grid).flop, self.mesh.shape).sum())
-        sort = op.kind, op.params.get("mask"), *_sorts((*op.inputs, *op.outputs))
-
-        def seconds(ranks: Ints) -> Floats:
-            return self.machine.seconds(op, self.problem, self.coords(ranks), ranks.shape)
-
-        def flop(ranks: Ints) -> Floats:
-            return np.asarray(work(op, self.coords(ranks)).flop, np.float64)
-
-        row, count = self.row(sort, code, seconds)
+        count = tally(code.reshape(-1))
+        found = self.row(known, code, count, lambda ranks: self.some(op, known, code, ranks))
         if op.kind not in ATTENTION:
-            return row, 0.0
-        each = self.values(("flop", *sort), code, np.flatnonzero(count), flop)
-        return row, float(np.nansum(each * count)) * (self.mesh.size if code.ndim == 0 else 1)
+            self.met[where] = found
+            return found, 0.0
+        return found, float((known.flop * count)[: NONE + 1].sum()) * (self.mesh.size if code.ndim == 0 else 1)
 
-    def code(self, op: Op) -> Ints | None:
+    def some(self, op: Op, known: Known, code: Codes, ranks: Ints) -> Floats:
+        """Seconds of an op on some ranks, each of a code of its own; FLOP are noted."""
+        coords = self.coords(ranks)
+        if op.kind in ATTENTION:
+            known.flop[code.reshape(-1)[ranks]] = work(op, coords).flop
+        return self.machine.seconds(op, self.problem, coords, ranks.shape)
+
+    def of_sort(self, sort: Sort) -> Known:
+        """What is known of a sort of op so far."""
+        known = self.known.get(sort)
+        if known is None:
+            known = self.known[sort] = Known()
+        return known
+
+    def code(self, op: Op) -> Codes | None:
         """A number below NONE a rank, or one for all: where it is equal, so are the seconds of the op.
 
         None where ranks must be looked at one by one.
@@ -62,19 +94,25 @@ class Tiles:
         if any(not isinstance(v.type.rows, Const) and v.tokens not in (rows.tokens, cols.tokens) for v in op.inputs):
             return None
         code = alike(op.params["mask"], rows.tokens, cols.tokens, self.grid)
-        return code if code is None or code.ndim == 0 else self.mesh.spread(code)
+        return None if code is None else self.flat(code)
 
-    def held(self, values: tuple[Value, ...]) -> Ints | None:
+    def held(self, values: tuple[Value, ...]) -> Codes | None:
         """A number below NONE a rank, or one for all: where it is equal, so are the rows of these values.
 
         None where they are not known to be of one block.
         """
         if all(isinstance(v.type.rows, Const) for v in values):
-            return np.zeros((), np.int64)
+            return ONE
         block = values[0].tokens
         if not isinstance(block, Block) or any(v.tokens is not block and v.tokens.key != block.key for v in values):
             return None
-        return self.mesh.spread(lengths(block.layout, block.index.at(self.grid)))
+        return self.flat(lengths(block.layout).take(block.index.at(self.grid)))
+
+    def flat(self, code: Any) -> Codes:
+        """Codes on the open grid of ranks as one a rank; one for all stays one."""
+        wide = code if code.ndim == 0 or code.shape == self.mesh.shape else np.broadcast_to(code, self.mesh.shape)
+        flat: Codes = np.ascontiguousarray(wide).reshape(-1).view(np.uint8) if code.ndim else code.view(np.uint8)
+        return flat
 
     def nbytes(self, values: tuple[Value, ...], dst: Ints) -> Row:
         """Bytes that each rank sends when it sends these values to dst, (P,)."""
@@ -87,21 +125,25 @@ class Tiles:
             coords = self.coords(ranks)
             return np.where(dst[ranks] >= 0, sum(v.type.nbytes(coords) for v in values), 0)
 
-        return self.row(("nbytes", *_sorts(values)), np.where(dst >= 0, held, NONE), work_out)[0]
+        code: Codes = np.where(dst >= 0, held, np.uint8(NONE))
+        return self.row(self.of_sort(("nbytes", *_sorts(values))), code, tally(code), work_out)
 
-    def row(self, sort: tuple[Any, ...], code: Ints, work_out: Callable[[Ints], Floats]) -> tuple[Row, Ints]:
-        """The row of a sort of op, and how many ranks have each code."""
-        count = np.bincount(code.reshape(-1), minlength=NONE + 1)
+    def row(self, known: Known, code: Codes, count: Longs, work_out: WorkOut) -> Row:
+        """The row of an op of a known sort; where it is one number, the same row each time.
+
+        Args:
+            count: how many ranks have each code.
+            work_out: gives the numbers of some ranks; asked for codes that were not met before only.
+        """
         used = np.flatnonzero(count)
-        return coded(self.values(sort, code, used, work_out), code, used), count
-
-    def values(self, sort: tuple[Any, ...], code: Ints, used: Ints, work_out: Callable[[Ints], Floats]) -> Floats:
-        """The numbers of a sort of op by code, of which only those not met before are worked out; others are NaN."""
-        values = self.known.setdefault(sort, np.full(NONE + 1, np.nan))
-        new = used[np.isnan(values[used])]
-        if len(new) > 0:
-            values[new] = work_out(np.array([int((code == one).argmax()) for one in new]))
-        return values
+        among = tuple(used.tolist())
+        found = known.rows.get(among)
+        if found is None:
+            new = used[np.isnan(known.values[used])]
+            if len(new) > 0:
+                known.values[new] = work_out(np.array([int((code == one).argmax()) for one in new]))
+            found = known.rows[among] = coded(known.values, code, used)
+        return found if found.is_shared else Row(found.values, code)
 
     def coords(self, ranks: Ints) -> Coords:
         """Coordinates of some ranks."""
@@ -113,10 +155,13 @@ class Tiles:
         return row(values if values.ndim == 0 else np.broadcast_to(values, self.mesh.shape).reshape(-1))
 
 
-def _sorts(values: tuple[Value, ...]) -> Iterator[tuple[Any, ...]]:
+def _sorts(values: tuple[Value, ...]) -> Sort:
     """What the numbers of an op depend on, but for where the blocks of its values lie."""
-    place = {v.id: k for k, v in reversed(list(enumerate(values)))}
-    for v in values:
-        tokens, rows = v.tokens, v.type.rows
-        held = rows.value if isinstance(rows, Const) else tokens.layout if isinstance(tokens, Block) else v.id
-        yield place[v.id], v.type.width, v.type.dtype, held
+    ids = [v.id for v in values]
+    return tuple([(ids.index(v.id), v.type.width, v.type.dtype, _held(v)) for v in values])
+
+
+def _held(v: Value) -> object:
+    """What the rows of a value depend on."""
+    rows, tokens = v.type.rows, v.tokens
+    return rows.value if isinstance(rows, Const) else tokens.layout if isinstance(tokens, Block) else v.id

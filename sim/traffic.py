@@ -46,6 +46,6 @@ def sent_bytes(sent: Sequence[Sequence[Row]], ranks: int, extent: bool) -> npt.N
     for rows in sent:
         key = tuple(map(id, rows))
         if key not in known:
-            nbytes = total(rows)
+            nbytes = rows[0].values if len(rows) == 1 else total(rows)
             known[key] = float(nbytes.min()), float(nbytes.max())
     return np.array([known[tuple(map(id, rows))] for rows in sent], np.int64).reshape(-1, 2)

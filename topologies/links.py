@@ -52,5 +52,6 @@ PCIE5_SOURCE = "https://github.com/NVIDIA/nccl-tests/issues/256 (topology dump)"
 
 def cable(graph: "nx.DiGraph", a: str, b: str, link: Link) -> None:
     """Join a and b both ways; each direction has the full bandwidth."""
-    graph.add_edge(a, b, **link._asdict())
-    graph.add_edge(b, a, **link._asdict())
+    facts = link._asdict()
+    graph.add_edge(a, b, **facts)
+    graph.add_edge(b, a, **facts)

@@ -72,3 +72,9 @@ def is_remainder(form: Affine[A], m: int) -> bool:
     """Whether the value is in 0..m-1 on every rank, so that mod m leaves it as it is."""
     limits = bounds(form)
     return limits is not None and limits[0] >= 0 and limits[1] < m
+
+
+def is_once_around(form: Affine[A], m: int) -> bool:
+    """Whether the value is in 0..2m-1 on every rank, so that mod m takes m from it or nothing."""
+    limits = bounds(form)
+    return limits is not None and limits[0] >= 0 and limits[1] < 2 * m

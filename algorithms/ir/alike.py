@@ -7,40 +7,48 @@ tiles however many ranks there are, and only one rank of each needs to be worked
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
-from algorithms.ir.expr import Coords, Ints
-from algorithms.ir.layout import LAYOUTS, Layout
+from algorithms.ir.expr import Coords
+from algorithms.ir.layout import Layout
 from algorithms.ir.mask import FULL, Mask
 from algorithms.ir.tokens import Block, Tokens
 
+Codes = NDArray[np.int8]
 LENGTHS = 4  # combinations of the lengths of a shard's runs: two runs, each short or long by one
 
 
-def alike(mask: Mask, rows: Tokens, cols: Tokens, coords: Coords) -> Ints | None:
+def alike(mask: Mask, rows: Tokens, cols: Tokens, coords: Coords) -> Codes | None:
     """Return a small number a rank, or one for all: where it is equal, so are the counts of the tile.
 
     None where no such number is known: of a window or of documents it matters how far a is from b, and where they are.
     """
-    if not isinstance(rows, Block) or not isinstance(cols, Block) or not mask.plain or rows.layout.kind not in LAYOUTS:
+    if not isinstance(rows, Block) or not isinstance(cols, Block) or not mask.plain or rows.layout.kind == "documents":
         return None
-    if replace(rows.layout, n=0) != replace(cols.layout, n=0) or rows.layout.n != cols.layout.n:
+    if rows.layout != cols.layout:
         return None
     if mask == FULL and rows.layout.even:
-        return np.zeros((), np.int64)
+        return np.zeros((), np.int8)
     a, b = rows.index.at(coords), cols.index.at(coords)
-    order: Ints = (a >= b).view(np.int8) + (a > b).view(np.int8)  # type: ignore[assignment]  # as short as it is
+    order: Codes = (a >= b).view(np.int8) + (a > b).view(np.int8)
     if rows.layout.even:
         return order
-    return (order.astype(np.int64) * LENGTHS + lengths(rows.layout, a)) * LENGTHS + lengths(cols.layout, b)
+    length = lengths(rows.layout)
+    return np.asarray((order * np.int8(LENGTHS) + length.take(a)) * np.int8(LENGTHS) + length.take(b))
 
 
-def lengths(layout: Layout, i: Ints) -> Ints:
-    """Return a number below LENGTHS: where it is equal, so are the lengths of all runs of shard i."""
-    if layout.kind != "zigzag":
-        return layout.count(i) - layout.n // layout.p
-    first = (i + 1) * layout.n // (2 * layout.p) - i * layout.n // (2 * layout.p)
-    base = layout.n // (2 * layout.p)
-    return np.asarray(2 * (first - base) + (layout.count(i) - first - base))
+@lru_cache(maxsize=8)
+def lengths(layout: Layout) -> Codes:
+    """Return a number below LENGTHS a shard, (p,): where it is equal, so are the lengths of all its runs."""
+    i, base = np.arange(layout.p), layout.n // layout.p
+    if layout.page > 1:  # a page more, a part of one, or none: where the last round of pages ends
+        extra = layout.count(i) - layout.n // (layout.p * layout.page) * layout.page
+        return np.asarray((extra > 0).astype(np.int8) + (extra == layout.page), np.int8)
+    if layout.kind == "zigzag":
+        base = layout.n // (2 * layout.p)
+        first = (i + 1) * layout.n // (2 * layout.p) - i * layout.n // (2 * layout.p)
+        return np.asarray(2 * (first - base) + (layout.count(i) - first - base), np.int8)
+    return np.asarray(layout.count(i) - base, np.int8)

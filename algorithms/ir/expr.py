@@ -230,7 +230,10 @@ class Apply(Expr):
         return RULES[self.sign].bounds(*[x.bounds for x in self.operands])
 
     def at(self, coords: Coords) -> Ints:
-        return np.asarray(RULES[self.sign].evaluate(*[x.at(coords) for x in self.operands]), dtype=np.int64)
+        values = [x.at(coords) for x in self.operands]
+        if self.sign == "%" and affine.is_once_around(self.operands[0].form, constant(self.operands[1])):
+            return _wrapped(*values)
+        return np.asarray(RULES[self.sign].evaluate(*values), dtype=np.int64)
 
     def replace(self, new: Mapping[str, Expr]) -> Expr:
         return RULES[self.sign].build(*[x.replace(new) for x in self.operands])
@@ -317,6 +320,11 @@ def _compare(sign: str, evaluate: Callable[..., Any]) -> Rule:
 def _remainder(x: Ints, m: Ints) -> Ints:
     """x mod m; NumPy divides by one number five times as fast as it takes a remainder."""
     return x - x // int(m) * int(m)
+
+
+def _wrapped(x: Ints, m: Ints) -> Ints:
+    """x mod m of 0 <= x < 2m: the smaller of x and x - m, as a number below 0 is a large one without a sign."""
+    return np.asarray(np.minimum(x.view(np.uint64), (x - m).view(np.uint64))).view(np.int64)
 
 
 RULES: dict[str, Rule] = {

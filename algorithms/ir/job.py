@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from math import prod
 
 from algorithms.ir.expr import ScheduleError
@@ -44,6 +45,30 @@ class Job:
             splits = (dict(zip(axes, sizes, strict=True)) for sizes in factorisations(self.cp, len(axes)))
             return [self.mesh(split) for split in splits if len({split[axis] for axis in equal}) <= 1]
         return [self.mesh(self.axes)] if set(self.axes) - set(JOB_AXES) == set(axes) else []
+
+    def orders(
+        self, mesh: Mesh, axes: Sequence[str], *, nested: Sequence[str] = (), tp_outside: bool = False
+    ) -> Iterator[Mesh]:
+        """The same sizes with an algorithm's axes in every other order; none where the mesh was typed.
+
+        Args:
+            mesh: one of `meshes(axes)`. An axis of one rank stays where it is: its place changes nothing.
+            nested: axes that stay in this order, the first outside the next.
+            tp_outside: also each order with tp slower than the algorithm's axes, not the fastest.
+        """
+        if self.axes is not None:
+            return
+        wide = [axis for axis in axes if mesh.axes[axis] > 1]
+        fixed = [axis for axis in nested if axis in wide]
+        for order in permutations(wide):
+            if [axis for axis in order if axis in fixed] != fixed:
+                continue
+            placed = iter(order)
+            split = {a: mesh.axes[a] for a in (next(placed) if axis in wide else axis for axis in axes)}
+            tried = [self.mesh(split)]
+            if tp_outside and wide and self.tp > 1:
+                tried.append(self.mesh({"tp": self.tp, **split}))
+            yield from (other for other in tried if other != mesh)
 
 
 def factorisations(p: int, axes: int) -> Iterator[tuple[int, ...]]:

@@ -25,6 +25,7 @@ from algorithms.ops.load import shard_width
 
 _PRIMES = np.array([2**31 - 1, 2**31 - 19], dtype=np.int64)
 _BASES = np.array([1_234_567_891, 987_654_323], dtype=np.int64)
+_HEAD_BASES = np.array([1_122_334_457, 876_543_211], dtype=np.int64)  # so that no row passes for a head
 Met = Ints | None
 RESULTS = ("out", "lse", "dq", "dk", "dv", "dsinks")
 BY_QUERIES = ("dk", "dv", "dsinks")  # results that meet queries; the others meet keys
@@ -117,17 +118,22 @@ def _unseen_aside(schedule: Schedule, name: str, v: Value) -> Ints:
 
 
 def _every_row(schedule: Schedule, laws: Laws) -> None:
+    """Law S10: every row of every head is a result once, or all are on every rank."""
     problem, mesh = schedule.problem, schedule.mesh
     _every_result(schedule)
-    _every_head(schedule)
+    widths = _widths(schedule)
     copies = int(np.prod([mesh.axes.get(a, 1) for a in JOB_AXES]))
     for name, v in schedule.results.items():
-        whole = laws.of_runs(_rows_of(name, problem))
-        held = laws.name(v.tokens)
+        rows = laws.of_runs(_rows_of(name, problem))
+        heads = laws.of_heads(np.zeros(1, np.int64), widths[name][0])
+        whole, held = rows * heads % _PRIMES, laws.name(v.tokens) * laws.heads(v) % _PRIMES
         dealt = (held.sum(0) % _PRIMES == whole * copies % _PRIMES).all()
         if not dealt and not (held == whole).all():
+            what, where = "rows", f"{v.tokens}"
+            if v.type.width[0] != widths[name][0]:
+                what, where = "rows and heads", f"{v.tokens}, {v.type.width[0]} heads from {v.heads} on"
             raise ScheduleError(
-                f"S10: {schedule.name}: the ranks' rows of result {name} are not every row once: {v.tokens}"
+                f"S10: {schedule.name}: the ranks' {what} of result {name} are not every row once: {where}"
             )
 
 
@@ -150,19 +156,21 @@ def _every_result(schedule: Schedule) -> None:
             raise ScheduleError(f"S10: {schedule.name}: {phase} has results {', '.join(whole)}: no {name}")
 
 
-def _every_head(schedule: Schedule) -> None:
+def _widths(schedule: Schedule) -> dict[str, tuple[int, ...]]:
+    """A row of each result: all heads of the rank's job, or some of them, which have its width."""
     problem, mesh = schedule.problem, schedule.mesh
     q = shard_width(mesh, problem, problem.heads, problem.head_dim)
     out = (q[0], problem.head_dim_v)
     k = shard_width(mesh, problem, problem.kv_heads, problem.head_dim)
     v = k if problem.shared_kv else (k[0], problem.head_dim_v)
-    expected = {"out": out, "lse": out[:1], "dq": q, "dk": k, "dv": v, "dsinks": out[:1]}
+    whole: dict[str, tuple[int, ...]] = {"out": out, "lse": out[:1], "dq": q, "dk": k, "dv": v, "dsinks": out[:1]}
     for name, value in schedule.results.items():
-        if value.type.width != expected.get(name, value.type.width):
+        if value.type.width[1:] != whole[name][1:] or value.type.width[0] > whole[name][0]:
             raise ScheduleError(
-                f"S10: {schedule.name}: a row of result {name} has all heads of the rank's job, "
-                f"{expected[name]}, got {value.type.width}"
+                f"S10: {schedule.name}: a row of result {name} has heads of the rank's job, "
+                f"{whole[name]} in all, got {value.type.width}"
             )
+    return whole
 
 
 class Laws:
@@ -213,11 +221,19 @@ class Laws:
     def _named(self, runs: Runs) -> Ints:
         return self.of_runs(runs if self.segments is None else cut(runs, self.segments.edges))
 
-    def of_runs(self, runs: Runs) -> Ints:
+    def heads(self, v: Value) -> Ints:
+        """Fingerprint of the heads that each rank holds of a value, (P, 2)."""
+        return self.of_heads(per_rank(v.heads, self.mesh), v.type.width[0])
+
+    def of_heads(self, first: Ints, count: int) -> Ints:
+        """Fingerprint of this many heads from each of these on; times one of rows it names the rows of heads."""
+        return self.of_runs(Runs(first[:, None], np.array([count]), 1), _HEAD_BASES)
+
+    def of_runs(self, runs: Runs, bases: Ints = _BASES) -> Ints:
         """Fingerprint of runs, summed over their last dimension, which becomes the two primes."""
         start, count = np.broadcast_arrays(runs.start, runs.count)
-        first, width = _power(_BASES, start), _power(_BASES, count * runs.step)
-        below = [pow(int(b), runs.step, int(p)) - 1 for b, p in zip(_BASES, _PRIMES, strict=True)]
+        first, width = _power(bases, start), _power(bases, count * runs.step)
+        below = [pow(int(b), runs.step, int(p)) - 1 for b, p in zip(bases, _PRIMES, strict=True)]
         inverse = np.array([pow(x, -1, int(p)) for x, p in zip(below, _PRIMES, strict=True)], dtype=np.int64)
         each = first * ((width - 1) % _PRIMES * inverse % _PRIMES) % _PRIMES
         return np.asarray(each.sum(-2) % _PRIMES)
@@ -261,6 +277,13 @@ class Laws:
         total = np.empty_like(x)
         total[groups] = (x[groups].sum(1) % _PRIMES)[:, None]
         return total
+
+    def visits(self, xs: list[Ints], op: Op) -> Ints:
+        """Met by what each member left at the member 0, 1, 2, ... places on."""
+        groups, total = self.mesh.groups(op.over), np.zeros_like(xs[0])
+        for step, x in enumerate(xs):
+            total[groups] += np.roll(x[groups], -step, axis=1)
+        return total % _PRIMES
 
     def uniform(self, x: Met, op: Op) -> Met:
         """Met by every member alike; a group that differs cannot be followed and is refused."""

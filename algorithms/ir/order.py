@@ -13,9 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.ir.expr import Const, Ints, ScheduleError
+from algorithms.ir.expr import Const, Expr, Ints, ScheduleError
 from algorithms.ir.schedule import Op, Schedule, Value
+from algorithms.ir.tokens import Count
 from algorithms.ops import is_view
+
+RECENT = 8  # shards whose rows are kept
 
 
 class Step(NamedTuple):
@@ -186,34 +189,67 @@ def lifetimes(schedule: Schedule) -> Iterator[tuple[Step, list[Value], list[Valu
     Loaded shards and results stay; any other value lives from the line that posts or runs its op until its
     last reader is done, and the last reader of what shows it.
     """
-    kept = set(touched(schedule, schedule.results.values()))
-    kept |= {v.id for op in schedule.ops if op.kind == "load" for v in op.outputs}
-    left = {v: len(ops) for v, ops in readers(schedule).items()}
+    left: dict[int, int] = {}  # readers that are not done, of values that are to end
+    for op in schedule.ops:
+        for number in touched(schedule, op.inputs):
+            left[number] = left.get(number, 0) + 1
+    shards = [v for op in schedule.ops if op.kind == "load" for v in op.outputs]
+    for kept in touched(schedule, (*schedule.results.values(), *shards)):
+        left[kept] = left.get(kept, 0) + 1  # one that never is
     for step in steps(schedule):
         action, op = step
-        born = list(op.outputs) if action != "wait" else []
-        dead: list[Value] = []
-        if action != "post":
-            read = touched(schedule, op.inputs)
-            for v in read:
-                left[v] -= 1
-            here = (read | {v.id: v for v in op.outputs}).values()
-            dead = [v for v in here if not left.get(v.id, 0) and v.id not in kept]
-        yield step, born, dead
+        if action == "post":
+            yield step, list(op.outputs), []
+            continue
+        here = touched(schedule, op.inputs)
+        for read in here:
+            left[read] -= 1
+        here |= {v.id: v for v in op.outputs}
+        dead = [v for number, v in here.items() if not left.get(number, 0)]
+        yield step, list(op.outputs) if action == "run" else [], dead
 
 
-def live_bytes(schedule: Schedule) -> Iterator[Ints]:
-    """Bytes of live values at each line of the fixed order that begins some, one entry a rank (or one for all)."""
-    grid = schedule.mesh.grid()
-    now, held = np.zeros((), dtype=np.int64), dict[int, Ints]()
-    for (action, op), born, dead in lifetimes(schedule):
+def live_bytes(schedule: Schedule) -> Iterator[Ints | int]:
+    """Bytes of live values at each line of the fixed order that begins some, one entry a rank or one for all."""
+    size, views = _Sizes(schedule), shown(schedule)
+    now: Ints | int = 0
+    for (action, _), born, dead in lifetimes(schedule):
         if action != "wait":
-            for v in born:
-                held[v.id] = np.zeros((), dtype=np.int64) if is_view(op) else _nbytes(v, grid)
-                now = now + held[v.id]
+            now = now + size.total([v for v in born if v.id not in views])
             yield now
-        for v in dead:
-            now = now - held.pop(v.id)
+        if dead:
+            now = now - size.total([v for v in dead if v.id not in views])
+
+
+class _Sizes:
+    """Bytes of values on every rank; the rows of the shards met last are kept, as many values have them."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.grid = schedule.mesh.grid()
+        self.rows: dict[int, tuple[object, Ints]] = {}
+
+    def total(self, values: list[Value]) -> Ints | int:
+        """Bytes of values together, on the open grid or one number for all."""
+        found: Ints | int = 0
+        wide: dict[int, tuple[Ints, int]] = {}  # values of equal rows are multiplied out together
+        for v in values:
+            rows = v.type.rows
+            if isinstance(rows, Const):
+                found += rows.value * v.type.row_nbytes
+            else:
+                held = self.held(rows)
+                wide[id(held)] = held, wide.get(id(held), (held, 0))[1] + v.type.row_nbytes
+        for held, nbytes in wide.values():
+            found = found + held * nbytes
+        return found
+
+    def held(self, rows: Expr) -> Ints:
+        key = rows.tokens if isinstance(rows, Count) else rows
+        if id(key) not in self.rows:
+            if len(self.rows) == RECENT:
+                del self.rows[next(iter(self.rows))]
+            self.rows[id(key)] = key, rows.at(self.grid)
+        return self.rows[id(key)][1]
 
 
 class Live(NamedTuple):
@@ -225,30 +261,26 @@ class Live(NamedTuple):
 
 
 def live_at_peak(schedule: Schedule, rank: int) -> tuple[Op, tuple[Live, ...]]:
-    """Return the op at which a rank holds most, and what it then holds."""
-    at = schedule.mesh.of_rank(rank)
+    """Return the op at which a rank holds most, the first such, and what it then holds."""
+    at, most, now = schedule.mesh.of_rank(rank), int(peak_bytes(schedule)[rank]), 0
     live: dict[int, Live] = {}
-    held: tuple[Live, ...] = ()
-    now, most, top = 0, -1, schedule.ops[0]
     for (_, op), born, dead in lifetimes(schedule):
         for v in born:
             live[v.id] = Live(v, op, 0 if is_view(op) else int(v.type.nbytes(at)))
             now += live[v.id].nbytes
-        if now > most:
-            most, top, held = now, op, tuple(x for x in live.values() if not is_view(x.op))
+        if now == most:
+            return op, tuple(x for x in live.values() if not is_view(x.op))
         for v in dead:
             now -= live.pop(v.id).nbytes
-    return top, held
+    raise AssertionError("a rank holds less than at its peak at every line")
 
 
-def _nbytes(v: Value, grid: Mapping[str, Ints]) -> Ints:
-    rows = v.type.rows
-    return np.asarray(rows.value * v.type.row_nbytes) if isinstance(rows, Const) else v.type.nbytes(grid)
-
-
+@lru_cache(maxsize=1)  # asked for by a timeline, and by what shows it
 def peak_bytes(schedule: Schedule) -> Ints:
-    """The most bytes of live values on each rank, shape (P,); temporaries inside a kernel are not counted."""
-    peak = np.zeros((), dtype=np.int64)
+    """The most bytes of live values on each rank, shape (P,), not to be written; a kernel's own are not counted."""
+    peak: Ints | int = 0
     for level in live_bytes(schedule):
-        peak = np.maximum(peak, level)
-    return schedule.mesh.spread(peak)
+        peak = max(peak, level) if isinstance(peak, int) and isinstance(level, int) else np.maximum(peak, level)
+    spread = schedule.mesh.spread(np.asarray(peak, np.int64))
+    spread.setflags(write=False)
+    return spread

@@ -10,8 +10,9 @@ import numpy as np
 
 from algorithms import unknown
 from algorithms.ir.expr import Ints, ScheduleError
-from algorithms.ir.layout import Layout, Piece, layout
+from algorithms.ir.layout import Layout, layout
 from algorithms.ir.mask import FULL, Mask, as_mask
+from algorithms.ir.pieces import Piece
 from algorithms.ir.tokens import Runs
 
 ITEMSIZE = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3": 1, "float8_e5m2": 1}
@@ -36,7 +37,7 @@ class Attention:
         dtype, kv_dtype, state_dtype, grad_dtype: of activations; of keys and values; of partial results, kept
             and travelling; of gradients in flight.
         mask: which keys a query sees; may be given as text (`algorithms.ir.mask.parse_mask`). layout: contiguous,
-            zigzag, striped or documents. phase: prefill, train or decode.
+            zigzag, striped, pages:N or documents. phase: prefill, train or decode.
         scale: factor of the scores, default head_dim ** -0.5. softcap: scores become softcap * tanh(s / softcap), then;
             0: they do not. alibi: a score loses slope_h times the distance of query and key, then. sinks: each head has
             one more logit, learned, that no value belongs to.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -13,6 +15,8 @@ from algorithms.ir.mask import Mask
 from algorithms.ir.mesh import Axes, Mesh
 from algorithms.ir.problem import ITEMSIZE, Attention
 from algorithms.ir.tokens import Tokens
+
+_elements = lru_cache(prod)  # of few shapes, over and over
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,15 +35,12 @@ class TensorType:
     @property
     def row_elements(self) -> int:
         """Elements of one row."""
-        n = 1
-        for d in self.width:
-            n *= d
-        return n
+        return _elements(self.width)
 
     @property
     def row_nbytes(self) -> int:
         """Bytes of one row."""
-        return self.row_elements * ITEMSIZE[self.dtype]
+        return _elements(self.width) * ITEMSIZE[self.dtype]
 
     def nbytes(self, coords: Coords) -> Ints:
         """Bytes held, on the open grid of coordinates."""

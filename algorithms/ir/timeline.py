@@ -28,6 +28,8 @@ class Timeline:
         ops: id, kind, stream and name of each op, in program order.
         start, end: (ops, ranks); or (ops, 1), the earliest start and the latest end of any rank, where `extent`
             is true.
+        spent: seconds from start to end of each op, by "stream kind", summed on the rank where that is most; where
+            `extent` is true and they are known.
         sent: bytes each rank sent in each op, (ops, ranks); or (ops, 2), least and most, where `extent` is true.
         sent_in_all: bytes each rank sent in all ops, (ranks,); empty where `sent` tells it.
         flop: of each op on all ranks together; empty where not counted.
@@ -51,6 +53,7 @@ class Timeline:
     hot_links: tuple[Mapping[str, Any], ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
     flop: tuple[float, ...] = ()
+    spent: Mapping[str, float] = field(default_factory=dict)
     sent_in_all: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @property

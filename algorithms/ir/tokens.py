@@ -154,7 +154,8 @@ class Count(Expr):
 
     def at(self, coords: Coords) -> Ints:
         if isinstance(self.tokens, Block):
-            return self.tokens.layout.count(self.tokens.index.at(coords))
+            layout, index = self.tokens.layout, self.tokens.index.at(coords)
+            return layout.counts.take(index) if index.size > 1 else layout.count(index)
         return np.asarray(self.tokens.runs(coords).count.sum(-1))
 
     def replace(self, new: Mapping[str, Expr]) -> Expr:

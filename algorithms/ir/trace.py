@@ -27,12 +27,14 @@ class Rank:
     Attributes:
         coords: this rank's index on each axis the algorithm names, as expressions.
         sizes: size of each such axis.
+        heads: query heads of a sequence that the rank's share of the job has.
     """
 
     def __init__(self, mesh: Mesh, axes: Sequence[str], problem: Attention) -> None:
         self.mesh, self.problem = mesh, problem
         self.coords: tuple[Expr, ...] = tuple(mesh.coord(a) for a in axes)
         self.sizes: tuple[int, ...] = tuple(mesh.axes[a] for a in axes)
+        self.heads = problem.heads // mesh.axes.get("tp", 1)
         self.ops: list[Op] = []
         self._values = 0
 
@@ -48,7 +50,7 @@ class Rank:
         """Append one op and return the values it writes; they hold the heads of its first input unless they say."""
         first, self._values = self._values, self._values + len(outputs)
         heads = inputs[0].heads if inputs else ALL_HEADS
-        values = tuple(Value(first + k, *output[:2], *(output[2:] or (heads,))) for k, output in enumerate(outputs))
+        values = tuple([Value(first + k, *output[:2], *(output[2:] or (heads,))) for k, output in enumerate(outputs)])
         self.ops.append(Op(len(self.ops), kind, tuple(inputs), values, params, over, lane))
         return values
 
@@ -73,6 +75,7 @@ class Program:
         phase: prefill, train or decode: what it is written for.
         layouts: layouts worth trying where a mask must be balanced, best known first; documents is for packed ones.
         equal: axes that must have one size.
+        nested: axes of which the first lies outside the next by what they are for; no other order is tried.
     """
 
     body: Body
@@ -80,6 +83,7 @@ class Program:
     phase: str
     layouts: tuple[str, ...]
     equal: tuple[str, ...] = ()
+    nested: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -159,7 +163,11 @@ def _check_job(problem: Attention, mesh: Mesh) -> None:
 
 
 def spmd(
-    *axes: str, phase: str = "prefill", layouts: Sequence[str] = LAYOUTS, equal: Sequence[str] = ()
+    *axes: str,
+    phase: str = "prefill",
+    layouts: Sequence[str] = LAYOUTS,
+    equal: Sequence[str] = (),
+    nested: Sequence[str] = (),
 ) -> Callable[[Body], Program]:
     """Make an algorithm of a function written for one rank of a mesh with these axes.
 
@@ -167,6 +175,7 @@ def spmd(
         axes: names of mesh axes; tp and dp belong to the job.
         layouts: those worth trying under a causal mask, best first.
         equal: those of the axes that must have one size; no other mesh is tried.
+        nested: those of which the first lies outside the next; no other order of them is tried.
     Raises:
         ScheduleError: no axis, one named twice or that is no name; an unknown phase or layout.
     """
@@ -175,9 +184,9 @@ def spmd(
             raise ScheduleError(f"S3: a mesh axis is a name other than {', '.join(JOB_AXES)}: got {axis!r}")
     if not axes or len(set(axes)) < len(axes):
         raise ScheduleError(f"S3: an algorithm names one or more mesh axes, each once: got {axes}")
-    for axis in equal:
+    for axis, what in (*((axis, "of one size") for axis in equal), *((axis, "that are nested") for axis in nested)):
         if axis not in axes:
-            raise ScheduleError(f"S3: axes of one size are among {', '.join(axes)}: got {axis!r}")
+            raise ScheduleError(f"S3: axes {what} are among {', '.join(axes)}: got {axis!r}")
     if phase not in PHASES:
         raise ScheduleError(unknown("phase", str(phase), PHASES))
     for kind in layouts:
@@ -185,4 +194,4 @@ def spmd(
             raise ScheduleError(unknown("layout", str(kind), KINDS))
     if not layouts:
         raise ScheduleError(f"an algorithm names the layouts worth trying: some of {', '.join(KINDS)}")
-    return lambda body: Program(body, axes, phase, tuple(layouts), tuple(equal))
+    return lambda body: Program(body, axes, phase, tuple(layouts), tuple(equal), tuple(nested))

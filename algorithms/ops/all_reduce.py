@@ -6,44 +6,52 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.ir.expr import Const, Expr, Ints, ScheduleError
+from algorithms.ir.expr import Ints
 from algorithms.ir.mesh import Mesh
 from algorithms.ir.problem import ITEMSIZE
-from algorithms.ir.schedule import Op, Value
+from algorithms.ir.schedule import Op, Partial, Value
 from algorithms.ir.trace import tracing
 from algorithms.ops import reduce_scatter
-from algorithms.ops.collective import Arrays, Blocks, distinct, emitted, shard_rows
+from algorithms.ops.collective import Arrays, Blocks, distinct, emitted, same_heads, same_rows, shard_rows
 
 
-def all_reduce(*xs: Value, over: Any, op: str, lane: int = 0) -> Any:
+def all_reduce(*xs: Any, over: Any, op: str, lane: int = 0) -> Any:
     """Reduce values over a group, elementwise; several are reduced as one message.
 
     Args:
-        op: sum or max.
+        xs: values, or one Partial for op="merge", which is merged by row and head.
+        op: sum, max or merge.
     Shapes:
         (n, ...) -> (n, ...), the same n rows on all members.
     """
-    mesh = tracing().mesh
-    reduce_scatter.reduction(op, xs)
-    alike: dict[str, Expr] = {a: Const(0) for a in mesh.over(over)}
-    for x in xs:
-        if x.tokens.replace(alike).key != x.tokens.key and mesh.count(mesh.over(over)) > 1:
-            raise ScheduleError(f"S6: all_reduce over {over} joins rows of different tokens: {x} holds {x.tokens}")
-    return emitted("all_reduce", xs, [(x.type, x.tokens, x.heads) for x in distinct(xs)], over, lane, op=op)
+    values: Any = xs[0] if len(xs) == 1 and isinstance(xs[0], Partial) else xs
+    axes = tracing().mesh.over(over)
+    reduce_scatter.reduction(op, values)
+    same_rows("all_reduce", values, axes)
+    same_heads("all_reduce", values, axes)
+    outputs = [(x.type, x.tokens, x.heads) for x in distinct(values)]
+    result = emitted("all_reduce", tuple(values), outputs, over, lane, op=op)
+    return Partial(*result) if isinstance(values, Partial) else result
 
 
 combine = reduce_scatter.combine
 
 
 def sizes(op: Op, mesh: Mesh) -> Ints:
-    """Block b is the b-th of p even parts of the elements of each tensor."""
+    """Block b is the b-th of p even parts of the elements of each tensor, or of the rows of a state's heads."""
     rows, p = shard_rows(op, mesh), mesh.count(op.over)
     part = np.arange(p + 1)
     nbytes = np.zeros((len(rows), p), dtype=np.int64)
     for x in op.inputs:
-        ends = rows[:, :1] * x.type.row_elements * part // p
-        nbytes += np.diff(ends, axis=1) * ITEMSIZE[x.type.dtype]
+        whole = unit(x, op.params)
+        ends = rows[:, :1] * (x.type.row_elements // whole) * part // p
+        nbytes += np.diff(ends, axis=1) * (whole * ITEMSIZE[x.type.dtype])
     return nbytes
+
+
+def unit(x: Value, params: Any) -> int:
+    """Elements that no cut goes through: of a state one head's row, whose output is merged by its one lse."""
+    return x.type.row_elements // x.type.width[0] if params["op"] == "merge" else 1
 
 
 def owner(block: Ints, p: int, params: Any) -> Ints:
@@ -53,8 +61,9 @@ def owner(block: Ints, p: int, params: Any) -> Ints:
 
 def give(xp: Any, arrays: Arrays, member: int, rows: Any, params: Any) -> Blocks:
     """A member starts with its contribution to every part."""
-    p, flat = len(rows), [xp.reshape(x, (-1,)) for x in arrays]
-    return {b: tuple(x[b * x.shape[0] // p : (b + 1) * x.shape[0] // p] for x in flat) for b in range(p)}
+    whole = 2 if params["op"] == "merge" else None  # dimensions from this one on stay together
+    p, flat = len(rows), [xp.reshape(x, (-1, *(x.shape[whole:] if whole else ()))) for x in arrays]
+    return {b: tuple(x[b * x.shape[0] // p : (b + 1) * x.shape[0] // p, ...] for x in flat) for b in range(p)}
 
 
 def take(xp: Any, blocks: Blocks, member: int, rows: Any, params: Any) -> Arrays:

@@ -11,6 +11,7 @@ from algorithms.ir.score import Score
 from algorithms.ir.trace import tracing
 from algorithms.ops import Work
 from algorithms.ops.attend import check_operands, logits, mask_params, tile
+from algorithms.ops.delta import check_rows
 
 
 class Gradients(NamedTuple):
@@ -34,6 +35,8 @@ def attend_backward(q: Value, k: Value, v: Value, do: Value, lse: Value, delta: 
     """
     me = tracing()
     check_operands(q, k, v)
+    for x in (do, lse, delta):
+        check_rows("attend_backward", q, x)
     outputs = [
         (TensorType(x.type.rows, x.type.width, me.problem.grad_dtype), x.tokens, x.heads) for x in _distinct(q, k, v)
     ]

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.ir.expr import Ints, ScheduleError
-from algorithms.ir.mesh import Mesh
+from algorithms import unknown
+from algorithms.ir.expr import Const, Expr, Ints, ScheduleError
+from algorithms.ir.mesh import Axes, Mesh
 from algorithms.ir.schedule import Op, Value
 from algorithms.ir.trace import tracing
 from algorithms.ops import module
@@ -24,6 +25,44 @@ Blocks = dict[int, Arrays]
 def distinct(xs: Sequence[Value]) -> list[Value]:
     """Drop values named twice (v is k when K and V are one tensor): they travel once."""
     return list({x.id: x for x in xs}.values())
+
+
+def same_rows(kind: str, xs: Sequence[Value], axes: Axes) -> None:
+    """Law S6: what a group joins row by row holds the same rows on every member."""
+    alike = members_alike(axes)
+    for x in xs:
+        if x.tokens.replace(alike).key != x.tokens.key and tracing().mesh.count(axes) > 1:
+            raise ScheduleError(f"S6: {kind} over {named(axes)} joins rows of different tokens: {x} holds {x.tokens}")
+
+
+def same_heads(kind: str, xs: Sequence[Value], axes: Axes) -> None:
+    """Law S6: what a group joins head by head holds the same heads on every member."""
+    alike = members_alike(axes)
+    for x in xs:
+        if x.heads.replace(alike).key != x.heads.key:
+            where = f"{x} has those from {x.heads} on"
+            raise ScheduleError(f"S6: {kind} over {named(axes)} joins different heads: {where}")
+
+
+def members_alike(axes: Axes) -> dict[str, Expr]:
+    """The coordinates of one member in place of each one's own: what they leave unchanged is alike on all."""
+    return {a: Const(0) for a in axes}
+
+
+def check_by(kind: str, by: str, known: Sequence[str]) -> None:
+    """Refuse a dimension that a collective does not deal out or put together."""
+    if by not in known:
+        raise ScheduleError(unknown(f"dimension of {kind}", by, known))
+
+
+def named(axes: Axes) -> str:
+    """Axes as a message names them."""
+    return axes[0] if len(axes) == 1 else str(axes)
+
+
+def said(**params: str) -> dict[str, str]:
+    """The parameters that say something other than the usual."""
+    return {name: value for name, value in params.items() if value not in ("", "rows")}
 
 
 def emitted(kind: str, xs: Sequence[Value], outputs: Sequence[Any], over: Any, lane: int, **params: Any) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from algorithms.ir.expr import Coords, Ints, ScheduleError
+from algorithms.ir.expr import Const, Coords, Expr, Ints, ScheduleError, as_expr, total
 from algorithms.ir.mesh import Mesh
 from algorithms.ir.problem import Attention
 from algorithms.ir.schedule import Op, TensorType, Value, per_rank
@@ -15,20 +16,41 @@ from algorithms.ir.trace import Rank
 from algorithms.ops import Work
 
 FREE = True
+WHOLE = Const(0), 1  # part 0 of 1
 
 
-def load(me: Rank, problem: Attention, rows: Tokens, cols: Tokens) -> tuple[Value, Value, Value]:
+def load(
+    me: Rank, problem: Attention, rows: Tokens, cols: Tokens, heads: str | Sequence[str] = ()
+) -> tuple[Value, Value, Value]:
     """Load this rank's queries at `rows`, keys and values at `cols`.
 
+    Args:
+        heads: axes over which the query heads are split: each member has its part, in order.
     Returns:
         q (n, B*H, D), k (m, B*Hkv, D), v (m, B*Hkv, Dv), with B and H divided by dp and tp; v is k when the
         problem's shared_kv says so.
     """
-    q = _shard(me, problem, "q", rows, problem.heads, problem.head_dim, problem.dtype)
-    k = _shard(me, problem, "k", cols, problem.kv_heads, problem.head_dim, problem.kv_dtype)
+    return load_queries(me, problem, rows, heads), *load_keys(me, problem, cols)
+
+
+def load_queries(me: Rank, problem: Attention, rows: Tokens, heads: str | Sequence[str] = ()) -> Value:
+    """Load this rank's queries at `rows`, (n, B*H, D), or its part of the heads where axes split them."""
+    axes = me.mesh.over(heads) if heads else ()
+    part = me.mesh.member(axes), me.mesh.count(axes)
+    return _shard(me, problem, "q", rows, problem.heads, problem.head_dim, problem.dtype, part)
+
+
+def load_keys(me: Rank, problem: Attention, cols: Tokens, part: Expr | int = 0, parts: int = 1) -> tuple[Value, Value]:
+    """Load this rank's keys and values at `cols`, (m, B*Hkv, D) and (m, B*Hkv, Dv), or one of some parts of the heads.
+
+    Args:
+        part: the number of the part, of as many as there are `parts`.
+    """
+    which = as_expr(part), parts
+    k = _shard(me, problem, "k", cols, problem.kv_heads, problem.head_dim, problem.kv_dtype, which)
     if problem.shared_kv:
-        return q, k, k
-    return q, k, _shard(me, problem, "v", cols, problem.kv_heads, problem.head_dim_v, problem.kv_dtype)
+        return k, k
+    return k, _shard(me, problem, "v", cols, problem.kv_heads, problem.head_dim_v, problem.kv_dtype, which)
 
 
 def load_gradient(me: Rank, problem: Attention, rows: Tokens) -> Value:
@@ -36,10 +58,25 @@ def load_gradient(me: Rank, problem: Attention, rows: Tokens) -> Value:
     return _shard(me, problem, "do", rows, problem.heads, problem.head_dim_v, problem.dtype)
 
 
-def _shard(me: Rank, problem: Attention, name: str, tokens: Tokens, heads: int, dim: int, dtype: str) -> Value:
-    width = shard_width(me.mesh, problem, heads, dim)
+def _shard(
+    me: Rank,
+    problem: Attention,
+    name: str,
+    tokens: Tokens,
+    heads: int,
+    dim: int,
+    dtype: str,
+    part: tuple[Expr, int] = WHOLE,
+) -> Value:
+    (number, parts), (width, dim) = part, shard_width(me.mesh, problem, heads, dim)
     _exists(me.mesh, name, tokens)
-    return me.emit("load", (), [(TensorType(tokens.count, width, dtype), tokens)], name=name)[0]
+    if width % parts:
+        raise ScheduleError(f"S3: load splits the heads of {name} in {parts}, a rank has {width}")
+    wrong = np.flatnonzero((per_rank(number, me.mesh) < 0) | (per_rank(number, me.mesh) >= parts))
+    if len(wrong):
+        raise ScheduleError(f"S11: rank {wrong[0]} loads a part of {name} that is none of 0..{parts - 1}: {number}")
+    kind = TensorType(tokens.count, (width // parts, dim), dtype)
+    return me.emit("load", (), [(kind, tokens, total(number * (width // parts)))], name=name)[0]
 
 
 def shard_width(mesh: Mesh, problem: Attention, heads: int, dim: int) -> tuple[int, int]:
@@ -81,17 +118,21 @@ def heads_of(problem: Attention, mesh: Mesh, rank: int, heads: int) -> Ints:
 
 def shard(op: Op, arrays: dict[str, Any], problem: Attention, mesh: Mesh, rank: int) -> Any:
     """Cut one rank's shard out of the whole array (N, B*heads, D); of sinks, (heads,), one row for each sequence."""
-    name, value = op.params["name"], op.outputs[0]
+    name, (value,) = op.params["name"], op.outputs
     if name == "sinks":
         return arrays[name][query_heads(value, problem, mesh, rank)][None]
-    rows = value.tokens.runs(mesh.of_rank(rank)).positions()
+    rows, heads = value.tokens.runs(mesh.of_rank(rank)).positions(), problem.kv_heads
     if name in ("q", "do"):
-        return arrays[name][problem.query_rows(rows)][:, heads_of(problem, mesh, rank, problem.heads)]
-    return arrays[name][rows][:, heads_of(problem, mesh, rank, problem.kv_heads)]
+        rows, heads = problem.query_rows(rows), problem.heads
+    return arrays[name][rows][:, held_heads(value, problem, mesh, rank, heads)]
+
+
+def held_heads(value: Value, problem: Attention, mesh: Mesh, rank: int, heads: int) -> Ints:
+    """Folded head numbers that a rank holds of a value: its own part of its share of the job."""
+    first = int(value.heads.at(mesh.of_rank(rank)))
+    return heads_of(problem, mesh, rank, heads)[first : first + value.type.width[0]]
 
 
 def query_heads(value: Value, problem: Attention, mesh: Mesh, rank: int) -> Ints:
     """Numbers of the model's query heads whose rows a rank has in a value of query rows."""
-    first = int(value.heads.at(mesh.of_rank(rank)))
-    share = heads_of(problem, mesh, rank, problem.heads) % problem.heads
-    return share[first : first + value.type.width[0]]
+    return held_heads(value, problem, mesh, rank, problem.heads) % problem.heads

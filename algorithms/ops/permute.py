@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from algorithms.ir.expr import Coords, Expr, Ints, ScheduleError, as_expr
+from algorithms.ir.expr import Const, Coords, Expr, Ints, ScheduleError, as_expr
 from algorithms.ir.mesh import Axes, Mesh
 from algorithms.ir.schedule import Op, TensorType, Value
+from algorithms.ir.tokens import Count, Tokens
 from algorithms.ir.trace import tracing
 from algorithms.ops.collective import distinct, emitted
 
@@ -49,16 +50,20 @@ def permute(
         origin = mesh.behind(axes, int(shift), tuple(along or ()))
     else:
         origin = mesh.unravel(Inverse(checked(as_expr(to), mesh, axes), axes, mesh), axes)
-    moved = {id(x.tokens): x.tokens.replace(origin) for x in xs}
+    moved = {key: tokens.replace(origin) for key, tokens in {id(x.tokens): x.tokens for x in xs}.items()}
     outputs = [
-        (
-            TensorType(x.type.rows.replace(origin), x.type.width, x.type.dtype),
-            moved[id(x.tokens)],
-            x.heads.replace(origin),
-        )
-        for x in distinct(xs)
+        (_received(x, moved[id(x.tokens)], origin), moved[id(x.tokens)], x.heads.replace(origin)) for x in distinct(xs)
     ]
     return emitted("permute", xs, outputs, axes, lane, origin=origin, buffers=buffers)
+
+
+def _received(x: Value, tokens: Tokens, origin: Mapping[str, Expr]) -> TensorType:
+    """The type of a value that came from another rank and now has these tokens."""
+    rows = x.type.rows
+    if isinstance(rows, Const):
+        return x.type
+    own = isinstance(rows, Count) and rows.tokens is x.tokens
+    return TensorType(tokens.count if own else rows.replace(origin), x.type.width, x.type.dtype)
 
 
 def checked(to: Expr, mesh: Mesh, over: Axes) -> Expr:

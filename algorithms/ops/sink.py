@@ -7,7 +7,6 @@ from typing import Any
 from algorithms.ir.layout import layout
 from algorithms.ir.schedule import Op, Partial, TensorType, Value
 from algorithms.ir.trace import Rank, tracing
-from algorithms.ops import merge
 
 
 def sink(part: Partial) -> Partial:
@@ -17,12 +16,12 @@ def sink(part: Partial) -> Partial:
     forward part.
 
     Shapes:
-        out (n, H, Dv), lse (n, H) -> the same.
+        out (n, H', Dv), lse (n, H) -> the same; H' is H, or less where the output is of some of the heads only.
     """
     me = tracing()
     if not me.problem.sinks:
         return part
-    return Partial(*me.emit("sink", (*part, sinks(me, part.lse)), [(x.type, x.tokens) for x in part]))
+    return Partial(*me.emit("sink", (*part, sinks(me, part.lse)), [(x.type, x.tokens, x.heads) for x in part]))
 
 
 def sinks(me: Rank, like: Value) -> Value:
@@ -36,9 +35,16 @@ def sinks(me: Rank, like: Value) -> Value:
     return me.emit("load", (), [(kind, tokens, like.heads)], name="sinks")[0]
 
 
-def meaning(xp: Any, out: Any, lse: Any, sinks: Any) -> tuple[Any, Any]:
-    """Merge a state whose output is 0 and whose lse is the sink, in float64."""
-    return merge.meaning(xp, out, lse, xp.zeros_like(out), xp.broadcast_to(sinks, lse.shape))
+def meaning(xp: Any, out: Any, lse: Any, sinks: Any, first: int = 0) -> tuple[Any, Any]:
+    """Merge a state whose output is 0 and whose lse is the sink, in float64.
+
+    Args:
+        first: which head of lse is the first of out.
+    """
+    old, more = xp.astype(lse, xp.float64), xp.astype(sinks, xp.float64)
+    new = xp.logaddexp(old, xp.broadcast_to(more, old.shape))
+    left = xp.exp(old - new)[:, first : first + out.shape[1]]
+    return xp.astype(xp.astype(out, xp.float64) * left[..., None], out.dtype), xp.astype(new, lse.dtype)
 
 
 def met(op: Op, inputs: list[Any], laws: Any) -> list[Any]:

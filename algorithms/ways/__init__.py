@@ -40,9 +40,7 @@ def find(collective: str, way: str) -> Way:
 
 
 def parse(text: str) -> dict[str, str]:
-    """Read `all_gather=ring,all_reduce=doubling` into the ways it chooses.
-
-    `DEFAULT | parse(text)` has a way for every collective.
+    """Read `all_gather=ring,all_reduce=doubling` into the ways it chooses; others go the program's way, or DEFAULT.
 
     Raises:
         ValueError: an entry that is not COLLECTIVE=WAY, names something unknown, or chooses a second time.

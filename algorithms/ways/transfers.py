@@ -17,6 +17,8 @@ from algorithms.ops.collective import block_nbytes
 from algorithms.ops.permute import destinations
 from algorithms.ways import DEFAULT, Round, find
 
+USUAL: Mapping[str, str] = {}  # nobody chose a way
+
 
 class Transfer(NamedTuple):
     """One message a rank at most: rank r sends nbytes[r] to dst[r]; -1 sends nothing.
@@ -33,8 +35,10 @@ class Transfer(NamedTuple):
 
 
 def way_of(op: Op, ways: Mapping[str, str]) -> str:
-    """The way an op is carried out: the one chosen, or the default; a permute has only one."""
-    return "direct" if op.kind == "permute" else ways.get(op.kind, DEFAULT[op.kind])
+    """The way an op is carried out: the one chosen, else the program's, else the default; a permute has only one."""
+    if op.kind == "permute":
+        return "direct"
+    return str(ways.get(op.kind) or op.params.get("way") or DEFAULT[op.kind])
 
 
 def rounds(op: Op, mesh: Mesh, ways: Mapping[str, str]) -> Iterator[Round]:
@@ -44,11 +48,11 @@ def rounds(op: Op, mesh: Mesh, ways: Mapping[str, str]) -> Iterator[Round]:
     yield from generator(p, op.params["root"]) if op.kind == "broadcast" else generator(p)
 
 
-def transfers(op: Op, mesh: Mesh, ways: Mapping[str, str] = DEFAULT) -> Iterator[Transfer]:
+def transfers(op: Op, mesh: Mesh, ways: Mapping[str, str] = USUAL) -> Iterator[Transfer]:
     """List the transfers of a communication op over all its groups at once.
 
     Args:
-        ways: way by collective, as `ways.parse` reads them; what is missing takes its default.
+        ways: way by collective, as `ways.parse` reads them; what is missing goes the program's way, or the default.
     """
     if op.kind == "permute":
         yield _permuted(op, mesh)
@@ -81,7 +85,7 @@ def _spread(groups: Ints, src: Ints, dst: Ints, nbytes: Ints) -> tuple[Ints, Int
     return to, size
 
 
-def sent_bytes(op: Op, mesh: Mesh, ways: Mapping[str, str] = DEFAULT) -> Ints:
+def sent_bytes(op: Op, mesh: Mesh, ways: Mapping[str, str] = USUAL) -> Ints:
     """Bytes each rank sends in an op, shape (P,); sends to oneself count nothing."""
     total = np.zeros(mesh.size, dtype=np.int64)
     if op.stream is not None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def scaled(setup: Setup, found: Result) -> Result:
     """A result per layer, or per model where that was asked for."""
-    return found.times(setup.layers) if setup.per == "model" else found
+    return found if found.per == setup.per else found.times(setup.layers)
 
 
 def head(setup: Setup, results: Iterable[Result]) -> dict[str, Any]:
@@ -38,6 +38,7 @@ def head(setup: Setup, results: Iterable[Result]) -> dict[str, Any]:
             "cached": setup.problem.cached,
             "model": model.name or None,
             "layers": model.layers,
+            "kinds": [{"layers": number, "mask": str(problem.mask)} for number, problem in setup.kinds],
             "model_source": model.source,
             "form": model.form_text(setup.problem.phase) or None,
             "tp": setup.job.tp,
@@ -73,6 +74,9 @@ def describe(setup: Setup) -> dict[str, str]:
         + placement.describe(setup.placement, setup.site.network.gpus),
         "times": f"of {'all layers of the model' if setup.per == 'model' else 'one layer'}, attention only",
     }
+    if len(setup.kinds) > 1:
+        facts["layers"] = setup.kinds_text + ("" if setup.per == "model" else ": --per model adds them up")
+        facts["times"] += "" if setup.per == "model" else f"; the layer has mask {p.mask.short}"
     return {name: text for name, text in facts.items() if name != "model" or setup.model.name}
 
 

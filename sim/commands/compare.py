@@ -17,7 +17,9 @@ from sim.commands.whatif import WhatIf, Wishes, what_if_options
 from topologies.options import cluster_options
 
 if TYPE_CHECKING:
+    from sim.candidates import Candidate
     from sim.compare import Comparison
+    from sim.frameworks.rules import Framework
 
 SCHEMA = "ringloom.compare/1"
 
@@ -35,6 +37,7 @@ SCHEMA = "ringloom.compare/1"
     is_flag=True,
     help="Show every mesh and layout in the table, not the best of each algorithm; --json has them all.",
 )
+@click.option("--framework", metavar="NAME", help="Try only what this framework has, as transformer_engine or vllm.")
 def command(
     cluster: str,
     nodes: int | None,
@@ -45,12 +48,17 @@ def command(
     faulty: Faulty,
     wishes: Wishes,
     every: bool,
+    framework: str | None,
 ) -> None:
     """Rank algorithms for a cluster and a problem, best first.
 
-    Each algorithm of the phase is tried on every mesh of the job's ranks and in every layout worth trying.
+    Each algorithm of the phase is tried on every mesh of the job's ranks, with the mesh's axes in every order, and in
+    every layout worth trying. For the best, and what ties with it, the answer says what to set in which framework.
     """
+    from sim.frameworks import rules
+
     programs = algorithms_from(algorithms)
+    only = None if framework is None else rules.find(framework)
     asked_if = whatif.what_if(wishes, faulty)
     setup = set_up(asked, wanted, cluster, nodes, gpus)
 
@@ -65,6 +73,8 @@ def command(
             layout=asked.layout,
             ways=setup.ways,
             errors=setup.errors,
+            framework=only,
+            kinds=setup.kinds if setup.per == "model" else (),
             progress=report,
             **vars(asked_if),
         )
@@ -73,11 +83,12 @@ def command(
     notes = _notes(setup, asked_if, found)
     if wanted.json:
         answer = record(setup, found) | whatif.record(asked_if) | {"notes": notes}
+        answer["framework"] = only.name if only else None
         answer["assumptions"] = [*answer["assumptions"], *whatif.assumptions(asked_if, setup.layers)]
         json.dump(answer, sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        show(setup, asked_if, found, every, notes)
+        show(setup, asked_if, found, every, [*notes, *left_out(found)], only)
     if wanted.trace or wanted.timeline:
         _write_best(setup, asked_if, found, wanted)
 
@@ -117,26 +128,53 @@ def _reasons(found: Comparison) -> str:
 def record(setup: Setup, found: Comparison) -> dict[str, Any]:
     """The answer as `--json` gives it."""
     from sim.commands.answer import head, scaled
+    from sim.frameworks.shown import record as typed
+    from sim.frameworks.shown import settings
     from sim.result import tied
 
+    results = [
+        {**scaled(setup, one).record(), "tie": tied(one, found.results), "settings": typed(settings(candidate))}
+        for candidate, one in found.ranked
+    ]
     return {
         "schema": SCHEMA,
         **head(setup, found.results),
-        "bound": found.bound.times(setup.layers)._asdict(),
-        "results": [scaled(setup, one).record() | {"tie": tied(one, found.results)} for one in found.results],
+        "bound": found.bound._asdict(),
+        "results": results,
         "inapplicable": [one._asdict() for one in found.inapplicable],
+        "partly": [one._asdict() for one in found.partly],
+        "untried": dict(found.untried),
     }
 
 
-def show(setup: Setup, asked_if: WhatIf, found: Comparison, every: bool, notes: list[str]) -> None:
+def _winners(found: Comparison) -> list[Candidate]:
+    """The best candidate, and the best of each other algorithm that ties with it."""
+    best: dict[str, Candidate] = {}
+    for candidate, one in found.ranked:
+        if one is found.ranked[0][1] or one.ties(found.ranked[0][1]):
+            best.setdefault(candidate.algorithm, candidate)
+    return list(best.values())
+
+
+def left_out(found: Comparison) -> list[str]:
+    """What was not tried, or did not run, beside the algorithms that cannot run at all."""
+    from sim import report
+
+    return [*report.partly(found.partly), *report.untried(found.untried)]
+
+
+def show(
+    setup: Setup, asked_if: WhatIf, found: Comparison, every: bool, notes: list[str], only: Framework | None
+) -> None:
     """Print the answer for people."""
     from sim import report
     from sim.commands.answer import describe, scaled
+    from sim.frameworks.shown import lines
 
     results = [scaled(setup, one) for one in found.results]
     best, tried = report.best_of_each(results)
     with report.printing(sys.stdout) as out:
-        least = report.bound_text(found.bound.times(setup.layers), setup.model.form_text(setup.problem.phase))
+        least = report.bound_text(found.bound, setup.model.form_text(setup.problem.phase))
         varies = {"varies": f"{how}; their median ranks"} if (how := whatif.jitter_text(asked_if)) else {}
         report.facts(out, describe(setup) | whatif.describe(asked_if) | varies | {"bound": least})
         out.print()
@@ -153,6 +191,9 @@ def show(setup: Setup, asked_if: WhatIf, found: Comparison, every: bool, notes: 
             out.print(line)
         if not all(one.fits for one in shown):
             out.print(report.UNFIT)
+        out.print("\nwhat to set:")
+        for lead, text in lines(_winners(found), only):
+            report.bullet(out, lead, text)
         if found.inapplicable:
             out.print("\ncannot run here:")
             report.refusals(out, found.inapplicable)

@@ -102,7 +102,7 @@ def path(timeline: Timeline) -> Table:
     """The critical path: seconds by what bound them, with the longest piece of each."""
     found = timeline.about.get("critical_path")
     if found is None:
-        return report.table((("critical path: not found, as only extents are kept", "left"),), ())
+        return report.table(((f"critical path: not found: {timeline.about['no_critical_path']}", "left"),), ())
     rows = []
     for total in found["totals"][:MOST_BOUNDS]:
         mine = [piece for piece in found["pieces"] if piece["bound"] == total["bound"]]

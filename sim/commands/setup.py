@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from algorithms import unknown
-from algorithms.options import Asked, as_record, job_from, model_from, problem_from
+from algorithms.options import Asked, as_record, job_from, model_from, problems_from
 
 if TYPE_CHECKING:
     from algorithms.ir import Attention
@@ -27,6 +27,7 @@ class Wanted:
     """What the simulator's own options said."""
 
     kernel: str | None
+    launch: str | None
     assume: str
     compute_error: float
     comm_error: float
@@ -39,6 +40,11 @@ class Wanted:
 
 _OPTIONS = (
     click.option("--kernel", metavar="NAME", help="Attention kernel.  [default: the fastest published for the GPU]"),
+    click.option(
+        "--launch",
+        metavar="NAME",
+        help="How kernels are started: queued, eager (each waits for the host) or captured.  [default: queued]",
+    ),
     click.option(
         "--assume",
         default="",
@@ -80,10 +86,16 @@ def simulator_options(command: _Command) -> _Command:
 
 @dataclass(frozen=True)
 class Setup:
-    """A problem, the job that serves it and the site that runs it."""
+    """A problem, the job that serves it and the site that runs it.
+
+    Attributes:
+        problem: of one layer, of those that see most.
+        kinds: how many layers the model has of each kind, and the problem of one.
+    """
 
     model: Model
     problem: Attention
+    kinds: list[tuple[int, Attention]]
     job: Job
     site: Site
     ways: dict[str, str]
@@ -101,6 +113,12 @@ class Setup:
     def layers(self) -> int:
         """Layers that the answer is about."""
         return self.model.layers if self.per == "model" else 1
+
+    @property
+    def kinds_text(self) -> str:
+        """The kinds of layers that the model has, with their masks."""
+        each = " and ".join(f"{number} with mask {problem.mask.short}" for number, problem in self.kinds)
+        return f"{self.model.name} has {each}"
 
     def assumptions(self, results: Iterable[Result]) -> list[str]:
         """The numbers that no source is cited for and some result rests on, of the graph and of the cost model."""
@@ -130,7 +148,7 @@ def set_up(asked: Asked, wanted: Wanted, cluster: str, nodes: int | None, gpus: 
         raise ValueError(unknown("--per", wanted.per, ("layer", "model")))
     if wanted.per == "model" and asked.model is None:
         raise ValueError("--per model needs --model, which says how many layers there are")
-    problem, model = problem_from(asked), model_from(asked)
+    kinds, model = problems_from(asked), model_from(asked)
 
     from algorithms.ways import parse
     from sim.assume import assume
@@ -147,12 +165,14 @@ def set_up(asked: Asked, wanted: Wanted, cluster: str, nodes: int | None, gpus: 
     ways = parse(asked.ways)
     graph, used = build(cluster, nodes, gpus)
     job = job_from(asked, used, f"cluster {graph.graph['name']} has {used} GPUs")
-    costs = assume(Costs(kernel=wanted.kernel), wanted.assume)
+    launch = "queued" if wanted.launch is None else wanted.launch
+    costs = assume(Costs(kernel=wanted.kernel).launched(launch), wanted.assume)
     site = Site(graph, costs, placed(wanted.placement, graph, job.size))
-    for option, value in (("--kernel", wanted.kernel), ("--assume", wanted.assume.strip())):
+    said = {"--kernel": wanted.kernel, "--launch": wanted.launch, "--assume": wanted.assume.strip()}
+    for option, value in said.items():
         if value and not any(site.machine.names):
             raise ValueError(f"{option} {value} changes nothing: {site.name} is idealised, its GPUs have no model name")
-    return Setup(model, problem, job, site, ways, errors, wanted.per, wanted.placement, asked.layout)
+    return Setup(model, kinds[0][1], kinds, job, site, ways, errors, wanted.per, wanted.placement, asked.layout)
 
 
 def _check_files(wanted: Wanted) -> None:

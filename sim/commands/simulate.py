@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from algorithms.ir import Schedule
     from algorithms.ir.timeline import Timeline
     from sim.bound import Bound
-    from sim.compare import Candidate
+    from sim.candidates import Candidate
     from sim.repeats import Repeats
     from sim.result import Result
 
@@ -56,6 +56,8 @@ def command(
         raise ValueError(f"simulate takes one algorithm, got {algorithm}; compare ranks several")
     asked_if = whatif.what_if(wishes, faulty)
     setup = set_up(asked, wanted, cluster, nodes, gpus)
+    if setup.per == "model" and len(setup.kinds) > 1:
+        raise ValueError(f"simulate runs one layer, and {setup.kinds_text}: compare --per model adds them up")
     candidate = choose(programs, setup, asked.layout)
 
     from sim.bound import bound
@@ -117,7 +119,7 @@ def choose(programs: dict[str, Any], setup: Setup, layout: str) -> Candidate:
         Inapplicable: the algorithm has no program for this phase or mesh.
     """
     from algorithms.ir import Inapplicable
-    from sim.compare import candidates
+    from sim.candidates import candidates
 
     found, refused = candidates(programs, setup.problem, setup.job, layout)
     if not found:

@@ -12,10 +12,11 @@ from algorithms.ir.mask import CAUSAL, FULL, Mask
 from algorithms.ir.pairs import count_pairs
 from algorithms.ir.tokens import Block, gather
 
+KINDS = st.sampled_from([*LAYOUTS, "pages:2", "pages:5"])
+PLAIN = st.sampled_from([FULL, CAUSAL])
 
-@given(
-    st.sampled_from([FULL, CAUSAL]), st.sampled_from(LAYOUTS), st.integers(0, 60), st.integers(1, 9), st.integers(0, 8)
-)
+
+@given(PLAIN, KINDS, st.integers(0, 60), st.integers(1, 9), st.integers(0, 8))
 def test_tiles_that_are_alike_have_equal_counts(mask, kind, n, p, shift):
     deal, i, grid = layout(kind, n, p), Coord("i", p), {"i": np.arange(p)}
     rows, cols = Block(deal, i), Block(deal, (i - shift) % p)

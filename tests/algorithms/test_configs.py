@@ -6,6 +6,7 @@ import pytest
 
 from algorithms import models
 from algorithms.configs import read
+from algorithms.kinds import Kind
 
 LLAMA = {"hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8}
 
@@ -103,7 +104,37 @@ def test_latent_attention_of_unknown_heads_can_be_decoded_only(tmp_path, missing
     ],
 )
 def test_a_sliding_window_counts_unless_the_model_does_not_use_it(tmp_path, fields, window):
-    assert read(config(tmp_path, **LLAMA, **fields)).window == window
+    assert read(config(tmp_path, **LLAMA, **fields)).kinds == (Kind(32, window),)
+
+
+ALTERNATE = ["sliding_attention", "full_attention"] * 16
+
+
+@pytest.mark.parametrize(
+    "fields, kinds",
+    [
+        ({"layer_types": ALTERNATE, "sliding_window": 128}, (Kind(16, 128), Kind(16))),
+        ({"layer_types": ALTERNATE, "sliding_window": 128, "use_sliding_window": False}, (Kind(32),)),
+        ({"layer_types": ["attention"] * 32, "sliding_window": 128}, (Kind(32),)),
+        ({"layer_types": [*ALTERNATE, "full_attention"], "sliding_window": 128}, (Kind(16, 128), Kind(16))),  # with MTP
+        ({"sliding_window_pattern": 6, "sliding_window": 1024}, (Kind(27, 1024), Kind(5))),  # Gemma 3: every 6th
+        ({"_sliding_window_pattern": 1, "sliding_window": 1024}, (Kind(32),)),
+        ({"model_type": "gemma3_text", "sliding_window": 1024}, (Kind(27, 1024), Kind(5))),
+        ({"model_type": "gemma2", "sliding_window": 4096}, (Kind(16, 4096), Kind(16))),
+        ({"model_type": "cohere2", "sliding_window": 4096, "sliding_window_pattern": None}, (Kind(24, 4096), Kind(8))),
+        ({"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 28}, (Kind(28), Kind(4, 64))),  # Qwen2
+        ({"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 0}, (Kind(32, 64),)),
+        ({"use_sliding_window": False, "sliding_window": 64, "max_window_layers": 28}, (Kind(32),)),
+        ({"sliding_window": 64, "max_window_layers": 28}, (Kind(32, 64),)),
+        ({"attn_logit_softcapping": 50}, (Kind(32, softcap=50.0),)),
+        ({"model_type": "gpt_oss"}, (Kind(32, sinks=True),)),
+    ],
+)
+def test_layers_of_different_kinds_are_counted_in_the_order_of_their_first(tmp_path, fields, kinds):
+    model = read(config(tmp_path, **LLAMA, **fields))
+
+    assert model.kinds == kinds
+    assert model.layers == 32
 
 
 def test_layer_types_that_are_all_full_attention_are_accepted(tmp_path):
@@ -113,7 +144,7 @@ def test_layer_types_that_are_all_full_attention_are_accepted(tmp_path):
 @pytest.mark.parametrize(
     "fields, kind",
     [
-        ({"layer_types": ["full_attention", "sliding_attention"]}, "layer 1 of .* is 'sliding_attention'"),
+        ({"layer_types": ["full_attention", "chunked_attention"]}, "layer 1 of .* is 'chunked_attention'"),
         ({"layer_types": ["linear_attention", "full_attention"]}, "layer 0 of .* is 'linear_attention'"),
         ({"layer_types": ["mamba"]}, "'mamba'"),
         ({"layer_types": [None]}, "None"),
@@ -136,7 +167,7 @@ def test_layer_types_that_are_all_full_attention_are_accepted(tmp_path):
         ({"num_key_value_heads_per_layer": [4, 2]}, "layers that are all alike"),
     ],
 )
-def test_a_layer_that_is_not_full_attention_is_named_and_refused(tmp_path, fields, kind):
+def test_a_layer_that_is_not_softmax_attention_is_named_and_refused(tmp_path, fields, kind):
     with pytest.raises(ValueError, match=kind):
         read(config(tmp_path, **LLAMA, **fields))
 
@@ -160,7 +191,13 @@ def test_a_layer_that_is_not_full_attention_is_named_and_refused(tmp_path, field
         ({"sliding_window": 4096, "use_sliding_window": "false"}, "use_sliding_window must be true or false"),
         ({"multi_query": "yes"}, "multi_query must be true or false"),
         ({"layer_types": ["full_attention"] * 3}, "layer_types must name all 32 layers: .* has 3"),
-        ({"text_config": {}}, "text_config has no num_attention_heads"),
+        ({"layer_types": ["sliding_attention"] * 32}, "has no sliding_window"),
+        ({"sliding_window_pattern": 6}, "has no sliding_window"),
+        ({"sliding_window_pattern": "LLLG", "sliding_window": 9}, "sliding_window_pattern must be an integer"),
+        ({"attn_logit_softcapping": -1}, "attn_logit_softcapping must be a positive number"),
+        ({"attn_logit_softcapping": True}, "attn_logit_softcapping must be a positive number"),
+        ({"attn_logit_softcapping": float("inf")}, "attn_logit_softcapping must be a positive number"),
+        ({"text_config": {}}, "text_config has no num_hidden_layers"),
     ],
 )
 def test_a_missing_or_absurd_field_is_named_in_one_line(tmp_path, fields, message):

@@ -12,6 +12,7 @@ def test_the_folder_is_the_list():
 
     assert algorithms.names() == sorted(file.stem for file in files if "\n@spmd(" in file.read_text())
     assert {"ring", "tree"} < set(algorithms.names())
+    assert all(algorithms.find(name) for name in algorithms.names())
 
 
 def test_a_ring_serves_two_phases():
@@ -32,8 +33,22 @@ def test_what_frameworks_call_an_algorithm_is_understood(alias):
     assert algorithms.find(alias) == algorithms.find(algorithms.ALIASES[alias])
 
 
+def test_no_alias_hides_an_algorithm():
+    assert not set(algorithms.ALIASES) & {*algorithms.names(), *algorithms.NOT_ALGORITHMS}
+
+
 @pytest.mark.parametrize(
-    "alias, name", [("p2p", "ring"), ("a2a", "ulysses"), ("a2a+p2p", "usp"), ("llama3", "all_gather_kv")]
+    "alias, name",
+    [
+        ("p2p", "ring"),
+        ("a2a", "ulysses"),
+        ("a2a+p2p", "usp"),
+        ("llama3", "all_gather_kv"),
+        ("dcp", "gather_q"),
+        ("kvp", "helix"),
+        ("pass-kv", "ring"),
+        ("pass-q", "pass_q"),
+    ],
 )
 def test_the_aliases_of_the_field(alias, name):
     assert algorithms.find(alias) == algorithms.find(name)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import algorithms
-from algorithms.ir import Mesh, Partial, where
+from algorithms.ir import Mesh, Partial, spmd, where
 from algorithms.ir.laws import check
 from algorithms.ir.schedule import per_rank
 from algorithms.ops.add import add
@@ -15,11 +15,12 @@ from algorithms.ops.all_to_all import split_heads, split_tokens
 from algorithms.ops.attend import attend
 from algorithms.ops.broadcast import broadcast
 from algorithms.ops.delta import delta
-from algorithms.ops.load import load_gradient
+from algorithms.ops.load import load, load_gradient
 from algorithms.ops.merge import merge
 from algorithms.ops.permute import permute
 from algorithms.ops.reduce_scatter import reduce_scatter
 from algorithms.ops.repeat_heads import repeat_heads
+from algorithms.ops.share import share
 from tests.algorithms.tracing import P, breaks, ring_of, small, tour
 
 # -- S1, S2: values ------------------------------------------------------------------------------------------
@@ -244,3 +245,88 @@ def test_an_all_to_all_and_back_leaves_every_rank_its_heads():
         return back
 
     ring_of(there_and_back, heads=16, kv_heads=4)
+
+
+# -- collectives by heads ------------------------------------------------------------------------------------
+
+
+def decoding(body, p=P, heads=8):
+    """Trace body(q, k, v, i) where every rank has all queries, and its own keys."""
+
+    @spmd("cp", phase="decode")
+    def program(me, problem):
+        (i,), (p,) = me.coords, me.sizes
+        return body(*load(me, problem, problem.queries(1)[0], problem.keys(p)[i]), i)
+
+    schedule = program(small("decode", heads=heads, kv_heads=2, query_len=3), Mesh(cp=p))
+    check(schedule)
+    return schedule
+
+
+def by_heads(part):
+    return Partial(*reduce_scatter(part, over="cp", op="merge", by="heads"))
+
+
+def test_heads_that_were_dealt_and_gathered_are_where_they_were():
+    def body(q, k, v, i):
+        mine = by_heads(attend(q, k, v))
+        assert per_rank(mine.out.heads, Mesh(cp=P)).tolist() == [0, 2, 4, 6]
+        assert mine.out.type.width == (2, 8)
+        back = Partial(*all_gather(*mine, over="cp", by="heads"))
+        assert per_rank(back.out.heads, Mesh(cp=P)).tolist() == [0] * P
+        return back
+
+    decoding(body)
+
+
+@pytest.mark.parametrize(
+    "law, wrong, why",
+    [
+        ("S3", lambda q, part: by_heads(part), r"reduce_scatter over cp splits heads in 4, %3 has 6"),
+        ("S5", lambda q, part: reduce_scatter(part, over="cp", op="merge"), "by rows needs like="),
+        ("S6", lambda q, part: all_gather(q, over="cp", by="heads"), "puts heads together that do not follow"),
+        ("S6", lambda q, part: all_reduce(part, over="cp", op="sum"), "op='merge' reduces a Partial and nothing else"),
+        ("S6", lambda q, part: all_reduce(*part, over="cp", op="merge"), "op='merge' reduces a Partial"),
+        ("no dimension", lambda q, part: all_gather(q, over="cp", by="head"), "'head': expected .*; nearest is heads"),
+        ("no way", lambda q, part: reduce_scatter(part, "cp", "merge", by="heads", way="rnig"), "for reduce_scatter"),
+    ],
+)
+def test_a_collective_by_heads_has_what_it_needs(law, wrong, why):
+    with pytest.raises(ValueError, match=rf"^{law}.*{why}"):
+        decoding(lambda q, k, v, i: wrong(q, attend(q, k, v)), heads=6)
+
+
+def test_s6_heads_are_dealt_of_the_same_rows():
+    with breaks("S6", "reduce_scatter over ring joins rows of different tokens"):
+        ring_of(lambda q, k, v, i, p, me: reduce_scatter(attend(q, k, v), over="ring", op="merge", by="heads"))
+    with breaks("S6", "all_gather over ring joins rows of different tokens"):
+        ring_of(lambda q, k, v, i, p, me: all_gather(q, over="ring", by="members"))
+
+
+def test_s6_rows_are_gathered_and_reduced_of_the_same_heads():
+    # Each rank has heads of its own by then: no row of the sum would be one head's.
+    with breaks("S6", r"all_reduce over cp joins different heads: %. has those from \(2\*cp\) on"):
+        decoding(lambda q, k, v, i: all_reduce(by_heads(attend(q, k, v)), over="cp", op="merge"))
+    with breaks("S6", "all_gather over cp joins different heads"):
+        decoding(lambda q, k, v, i: all_gather(by_heads(attend(q, k, v)).lse, over="cp", by="members"))
+
+
+def test_s7_a_part_of_the_queries_heads_does_not_read_all_kv_heads():
+    @spmd("cp", phase="decode")
+    def program(me, problem):
+        (i,), (p,) = me.coords, me.sizes
+        q, k, v = load(me, problem, problem.queries(1)[0], problem.keys(p)[i], heads="cp")
+        return attend(q, k, v)
+
+    with breaks("S7", "read KV heads that are theirs"):
+        check(program(small("decode", heads=8, kv_heads=2), Mesh(cp=4)))
+
+
+def test_s6_a_share_is_of_the_same_rows_and_heads():
+    def wrong(q, k, v, i):
+        part = attend(q, k, v)
+        mine = by_heads(part)
+        return share(mine, all_gather(part.lse, over="cp", by="members"))
+
+    with breaks("S6", "share needs the lses of the same rows and heads"):
+        decoding(wrong)

@@ -9,17 +9,21 @@ import algorithms
 from algorithms.ir import Attention, Mesh, Partial, spmd
 from algorithms.ir.laws import Laws, check
 from algorithms.ir.order import overwrites, steps
+from algorithms.ir.schedule import per_rank
 from algorithms.ir.tokens import Runs
 from algorithms.ops.add import add
 from algorithms.ops.all_gather import all_gather
+from algorithms.ops.all_reduce import all_reduce
 from algorithms.ops.all_to_all import split_heads
 from algorithms.ops.attend import attend
 from algorithms.ops.attend_backward import attend_backward
+from algorithms.ops.broadcast import broadcast
 from algorithms.ops.delta import delta
-from algorithms.ops.load import load, load_gradient
+from algorithms.ops.load import load, load_gradient, load_keys, load_queries
 from algorithms.ops.permute import permute
-from algorithms.ops.reduce_scatter import reduce_scatter
+from algorithms.ops.reduce_scatter import merge_visits, reduce_scatter
 from algorithms.ops.repeat_heads import repeat_heads
+from algorithms.ops.take_heads import take_heads
 from tests.algorithms.tracing import PROGRAMS, P, breaks, late, meshes, ring_of, serves, small, tour, traced
 
 # -- the right programs --------------------------------------------------------------------------------------
@@ -104,6 +108,53 @@ def test_s8_rows_gathered_after_they_have_met_different_keys():
         ring_of(lambda q, k, v, i, p, me: Partial(*all_gather(*attend(q, k, v), over="ring")))
 
 
+def visiting(steps, home=lambda visits: visits, p=P):
+    """Queries that go these steps, and the states that they leave merged where `home` says."""
+
+    def body(q, k, v, i, p, me):
+        mine, visits = q, [attend(q, k, v)]
+        for step in steps:
+            q = permute(q, over="ring", shift=step)
+            visits.append(attend(q, k, v))
+        return merge_visits(home(visits), over="ring", like=mine)
+
+    return ring_of(body, p)
+
+
+def test_states_left_at_every_rank_are_whole_at_home():
+    visiting((1, 1, 1))
+    visiting((), p=1)
+
+
+@pytest.mark.parametrize(
+    "steps, home, why",
+    [
+        ((1, 1), lambda v: v, "has 4 visits, got 3"),
+        ((1, 2, 1), lambda v: v, "visit 2 is of the queries of the member 2 places before, .* holds contiguous"),
+        ((-1, -1, -1), lambda v: v, "visit 1 is of the queries of the member 1 places before"),
+        ((1, 1, 1), lambda v: [v[0], v[2], v[1], v[3]], "visit 1 is of"),
+        ((1, 1, 1), lambda v: [v[0], v[1], v[2], Partial(v[3].out, v[1].lse)], "visit 3 is of"),
+    ],
+)
+def test_s5_a_state_goes_home_to_its_own_queries(steps, home, why):
+    with breaks("S5", why):
+        visiting(steps, home)
+
+
+def test_s8_a_visit_of_other_keys_than_the_ranks():
+    def body(q, k, v, i, p, me):
+        mine, visits = q, [attend(q, k, v)]
+        for step in range(1, p):
+            q = permute(q, over="ring", shift=1)
+            if step == 2:
+                k, v = permute(k, v, over="ring", shift=1)
+            visits.append(attend(q, k, v))
+        return merge_visits(visits, over="ring", like=mine)
+
+    with breaks("S8", "result out of rank 0 has not met every key exactly once"):
+        ring_of(body)
+
+
 def backward(body, p=P):
     """Trace body(q, k, v, do, part, d, p) after a right forward pass."""
 
@@ -143,6 +194,26 @@ def test_s8_queries_whose_gradients_have_not_met_every_key():
 def test_s8_a_backward_tile_needs_the_lse_of_the_whole_row():
     with breaks("S8", "lse of op .* has not met every key exactly once"):
         backward(lambda q, k, v, do, part, d, p: gradients(q, k, v, do, attend(q, k, v).lse, d, p - 1))
+
+
+@pytest.mark.parametrize("which", ["do", "lse", "delta"])
+def test_s6_what_is_said_of_queries_travels_with_them(which):
+    def body(q, k, v, do, part, d, p):
+        said = {"do": do, "lse": part.lse, "delta": d}
+        said[which] = permute(said[which], over="ring", shift=1)
+        return {"dq": attend_backward(q, k, v, said["do"], said["lse"], said["delta"]).dq}
+
+    with breaks("S6", "attend_backward joins rows of different tokens: %0 holds"):
+        backward(body)
+
+
+def test_s6_gradients_are_of_the_heads_that_the_queries_have():
+    def body(q, k, v, do, part, d, p):
+        half = take_heads(do, first=2, count=2)
+        return {"dq": delta(half, take_heads(part.out, first=0, count=2))}
+
+    with breaks("S6", "delta joins different heads: .* has 2 from 2 on, .* has 2 from 0 on"):
+        backward(body)
 
 
 # -- S9: buffers ---------------------------------------------------------------------------------------------
@@ -236,12 +307,44 @@ def test_gradients_one_rank_away_from_home_are_still_every_row():
     assert str(schedule.results["dk"].tokens) != str(schedule.ops[1].outputs[0].tokens)
 
 
-def test_s10_a_row_has_all_its_heads():
-    def wrong(q, k, v, i, p, me):
-        return attend(*split_heads(q, *repeat_heads(k, v, times=2), over="ring"))
+def by_heads(q, k, v, i, p, me):
+    return attend(*split_heads(q, *repeat_heads(k, v, times=2), over="ring"))
 
-    with breaks("S10", r"a row of result out has all heads of the rank's job, \(4, 8\), got \(1, 8\)"):
+
+def test_results_may_be_dealt_by_heads():
+    # Every rank has all 37 rows of one of the 4 heads; out and lse need not be dealt alike.
+    ring_of(by_heads)
+    whole = {"over": "ring", "by": "heads"}
+    schedule = ring_of(lambda *a: {"out": by_heads(*a).out, "lse": all_gather(by_heads(*a).lse, **whole)})
+
+    assert per_rank(schedule.results["out"].heads, schedule.mesh).tolist() == [0, 1, 2, 3]
+    assert per_rank(schedule.results["lse"].heads, schedule.mesh).tolist() == [0] * 4
+
+
+def test_s10_one_head_on_every_rank_is_not_all_of_them():
+    def wrong(q, k, v, i, p, me):
+        return Partial(*broadcast(*by_heads(q, k, v, i, p, me), over="ring", root=2))
+
+    with breaks("S10", r"rows and heads of result out are not every row once: .*, 1 heads from 2 on"):
         ring_of(wrong)
+
+
+def test_s10_half_of_the_heads_on_every_rank_once():
+    # reduced by heads over two of the four ranks: each head lies on two ranks, and not on all
+    @spmd("node", "local")
+    def program(me, problem):
+        (n, i), (nodes, p) = me.coords, me.sizes
+        q, k, v = load(me, problem, problem.queries(1)[0], problem.keys(nodes * p)[n * p + i])
+        mine = reduce_scatter(attend(q, k, v), over="local", op="merge", by="heads")
+        return all_reduce(mine, over="node", op="merge")
+
+    with breaks("S10", "rows and heads of result out"):
+        check(program(small(), Mesh(node=2, local=2)))
+
+
+def test_s10_a_row_has_the_width_of_the_problem():
+    with breaks("S10", r"a row of result out has heads of the rank's job, \(4, 8\) in all, got \(8, 8\)"):
+        ring_of(lambda q, k, v, i, p, me: Partial(*repeat_heads(*tour((1,) * 3)(q, k, v, i, p, me), times=2)))
 
 
 @pytest.mark.parametrize("number, shard", [(lambda i: i + 1, "4"), (lambda i: i - 1, "-1"), (lambda i: i * i, "4")])
@@ -287,3 +390,14 @@ def test_a_long_run_of_tokens_is_told_from_its_neighbours():
 
 def test_the_problem_that_the_laws_are_held_to_may_have_more_keys_than_queries():
     check(algorithms.find("ring")["prefill"](Attention(4, 2, 8, 5, 1000, mask="causal"), Mesh(ring=7)))
+
+
+def test_s11_a_part_of_the_heads_that_there_is():
+    @spmd("ring", phase="decode")
+    def program(me, problem):
+        (i,), (p,) = me.coords, me.sizes
+        k, v = load_keys(me, problem, problem.keys(p)[i], part=i + 1, parts=p)
+        return attend(load_queries(me, problem, problem.queries(1)[0], heads="ring"), k, v)
+
+    with breaks("S11", r"rank 3 loads a part of k that is none of 0\.\.3"):
+        program(small("decode", kv_heads=4), Mesh(ring=4))

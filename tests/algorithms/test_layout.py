@@ -6,12 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.ir import Attention, ScheduleError
-from algorithms.ir.layout import LAYOUTS, Piece, layout
+from algorithms.ir.layout import LAYOUTS, layout
 from algorithms.ir.mask import Mask
+from algorithms.ir.pieces import Piece
 
 LENGTHS = st.integers(1, 70)  # with up to 24 shards: some of them empty
 SHARDS = st.integers(1, 24)
-KINDS = st.sampled_from(LAYOUTS)
+KINDS = st.sampled_from([*LAYOUTS, "pages:1", "pages:3", "pages:16"])
 
 
 def shard(dealt, i):
@@ -29,7 +30,8 @@ def test_shards_partition_the_positions(kind, n, p, origin):
 def test_shard_sizes_differ_by_at_most_one_token_a_run(kind, n, p):
     sizes = [len(shard(layout(kind, n, p), i)) for i in range(p)]
 
-    assert max(sizes) - min(sizes) <= (2 if kind == "zigzag" else 1)
+    assert max(sizes) - min(sizes) <= ({"zigzag": 2}.get(kind) or layout(kind, n, p).page or 1)
+    assert layout(kind, n, p).count(np.arange(p)).tolist() == sizes
     if layout(kind, n, p).even:
         assert set(sizes) == {n // p}
 
@@ -45,6 +47,34 @@ def test_contiguous_shards_stand_in_order(n, p):
 def test_striped_shard_i_holds_the_positions_congruent_to_i(n, p):
     for i in range(p):
         np.testing.assert_array_equal(shard(layout("striped", n, p), i), np.arange(i, n, p))
+
+
+@given(LENGTHS, SHARDS, st.integers(1, 80), st.integers(0, 9))
+def test_pages_go_to_the_shards_in_turn(n, p, page, origin):
+    for i in range(p):
+        held = [x for x in range(n) if x // page % p == i]
+        assert sorted(shard(layout(f"pages:{page}", n, p, origin), i)) == [origin + x for x in held]
+
+
+@given(LENGTHS, SHARDS)
+def test_pages_of_one_are_stripes(n, p):
+    for i in range(p):
+        np.testing.assert_array_equal(shard(layout("pages:1", n, p), i), shard(layout("striped", n, p), i))
+
+
+@pytest.mark.parametrize("page", [1, 16, 1 << 12, 1 << 30])
+def test_however_long_the_cache_its_pages_are_few_runs(page):
+    runs = layout(f"pages:{page}", 1 << 24, 8).runs(np.arange(8))
+
+    assert runs.start.shape[-1] <= (1 << 12)
+
+
+@pytest.mark.parametrize(
+    "text", ["pages:", "pages:0", "pages:-1", "pages:1.5", "pages:16x", f"pages:{2**49}", "pages:²"]
+)
+def test_a_page_has_a_token_at_least(text):
+    with pytest.raises(ScheduleError, match=rf"^layout {text} must have from 1 to 2\^48 tokens a page, as pages:16"):
+        Attention(1, 1, 8, 10, 10, layout=text)
 
 
 @given(st.integers(1, 8), SHARDS)
@@ -158,7 +188,10 @@ def test_the_queries_after_cached_tokens_are_what_is_left_of_the_documents():
 
 
 def test_an_unknown_layout_names_those_there_are():
-    with pytest.raises(ScheduleError, match="no layout 'zigzga': expected one of contiguous, zigzag, striped"):
+    with pytest.raises(
+        ScheduleError,
+        match=r"no layout 'zigzga': .* striped, documents, or pages:N; nearest is zigzag",
+    ):
         layout("zigzga", 10, 2)
 
 

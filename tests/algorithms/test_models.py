@@ -32,4 +32,10 @@ def test_an_unknown_model_names_the_nearest():
 def test_a_known_model_has_a_source_and_sizes_that_fit(model):
     assert model.source
     assert model.heads % model.kv_heads == 0
-    assert model.window == 0
+    assert sum(kind.layers for kind in model.of_kinds) == model.layers
+    assert [kind.window for kind in model.of_kinds] == sorted({kind.window for kind in model.of_kinds}, key=_sees_most)
+    assert len(model.of_kinds) == 1 or "recalled" in model.source
+
+
+def _sees_most(window):
+    return window > 0, -window

@@ -10,17 +10,14 @@ from hypothesis import strategies as st
 
 import algorithms
 from algorithms.ir import Attention, Mesh, spmd
-from algorithms.ir.mask import CAUSAL, Mask, parse_mask, sees
-from algorithms.ir.score import Score, alibi_slopes
 from algorithms.ops import (
     add,
-    attend,
-    attend_backward,
     delta,
     merge,
     normalise,
     repeat_heads,
     seen,
+    share,
     sink,
     sink_gradient,
     weigh,
@@ -29,33 +26,8 @@ from algorithms.ops import (
 )
 from algorithms.ops.collective import meaning
 from algorithms.ops.load import heads_of, load, shard
+from tests.algorithms.operands import DV, H, assert_same, merged, states
 from tests.algorithms.tracing import PROGRAMS, meshes, small, traced
-
-H, D, DV = 4, 6, 5
-ROUNDING = {"rtol": 1e-13, "atol": 1e-13}
-
-
-def states(seed, n=7, blind=2):
-    """Partial states of n rows, of which the first `blind` have seen nothing."""
-    rng = np.random.default_rng(seed)
-    out, lse = rng.normal(size=(n, H, DV)), rng.normal(scale=20, size=(n, H))
-    out[:blind], lse[:blind] = 0, -np.inf
-    return out, lse
-
-
-def merged(a, b):
-    return merge.meaning(np, *a, *b)
-
-
-def assert_same(one, other):
-    for x, y in zip(one, other, strict=True):
-        np.testing.assert_allclose(x, y, **ROUNDING)
-
-
-def operands(n=9, m=11, group=2, seed=0):
-    rng = np.random.default_rng(seed)
-    shapes = [(n, H, D), (m, H // group, D), (m, H // group, DV)]
-    return [rng.normal(size=shape) for shape in shapes]
 
 
 @given(st.integers(0, 99), st.integers(0, 99), st.integers(0, 99))
@@ -88,132 +60,6 @@ def test_a_merge_keeps_the_states_dtype_and_works_in_float64():
     assert [x.dtype for x in result] == [np.float32, np.float32]
     for x, y in zip(result, merged(*wide), strict=True):
         np.testing.assert_array_equal(x, y.astype(np.float32))
-
-
-@pytest.mark.parametrize("mask", ["full", "causal"])
-@given(cut=st.integers(0, 11))
-def test_attention_to_two_parts_of_the_keys_merges_to_attention_to_all(mask, cut):
-    q, k, v = operands()
-    rows, cols = np.arange(2, 11), np.arange(11)
-    params = {"mask": parse_mask(mask), "score": Score(0.3), "head_dim_v": DV}
-
-    def part(keys):
-        return attend.meaning(np, q, k[keys], v[keys], rows, cols[keys], **params)
-
-    assert_same(merged(part(slice(0, cut)), part(slice(cut, None))), part(slice(None)))
-
-
-SCORES = [Score(0.5), Score(0.5, 0.7), Score(0.5, 0.0, alibi_slopes(H)), Score(0.5, 0.7, alibi_slopes(H))]
-
-
-def logit(product, distance, head, score):
-    """One logit, in the order of flash-attn: scaled, capped, biased."""
-    s = score.scale * product
-    s = score.softcap * np.tanh(s / score.softcap) if score.softcap else s
-    return s if score.slopes is None else s - 2.0 ** (-8 * (head + 1) / H) * distance
-
-
-@pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("mask", ["full", "causal", "window:3", "documents:4+7", "full,documents:4+7"])
-def test_attention_is_softmax_of_the_visible_scores(mask, score):
-    q, k, v = operands(group=1)
-    rows, cols = np.arange(-2, 7), np.arange(11)  # the first two rows see no key under a causal mask
-
-    out, lse = attend.meaning(np, q, k, v, rows, cols, parse_mask(mask), score, DV)
-
-    for i, row in enumerate(rows):
-        seen = np.array([bool(sees(parse_mask(mask), row, c)) for c in cols])
-        for h in range(H):
-            logits = [logit(k[c, h] @ q[i, h], abs(row - c), h, score) for c in np.flatnonzero(seen)]
-            weights = np.exp(logits)
-            expected = weights @ v[seen, h] / weights.sum() if seen.any() else np.zeros(DV)
-            np.testing.assert_allclose(out[i, h], expected, **ROUNDING)
-            assert lse[i, h] == pytest.approx(np.log(weights.sum()) if seen.any() else -np.inf, abs=1e-12)
-
-
-@pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("mask", [CAUSAL, Mask(True, 2), Mask(False, 0, (2, 3))])
-def test_the_gradients_are_the_slopes_of_the_loss(mask, score):
-    q, k, v = operands(n=4, m=5)
-    rows, cols = np.arange(-1, 3), np.arange(5)
-    do, step = np.random.default_rng(5).normal(size=(4, H, DV)), 1e-6
-    params = {"mask": mask, "score": score, "head_dim_v": DV}
-
-    def loss(q, k, v):
-        return (attend.meaning(np, q, k, v, rows, cols, **params)[0] * do).sum()
-
-    out, lse = attend.meaning(np, q, k, v, rows, cols, **params)
-    gradients = attend_backward.meaning(
-        np, q, k, v, do, lse, *delta.meaning(np, do, out), rows, cols, shared=False, **params
-    )
-    for which, gradient in enumerate(gradients):
-        for index in np.ndindex(gradient.shape):
-            up, down = ([x.copy() for x in (q, k, v)] for _ in range(2))
-            up[which][index] += step
-            down[which][index] -= step
-            assert gradient[index] == pytest.approx((loss(*up) - loss(*down)) / (2 * step), abs=1e-8)
-
-
-def test_slopes_of_alibi_are_those_of_its_paper():
-    np.testing.assert_allclose(alibi_slopes(8), [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256])
-    np.testing.assert_allclose(alibi_slopes(16)[[0, 1, 15]], [2**-0.5, 1 / 2, 2**-8])
-    # 12 heads: the slopes of 8, and of 16 every second one
-    np.testing.assert_allclose(alibi_slopes(12), [*alibi_slopes(8), *(2.0 ** (-np.array([1, 3, 5, 7]) / 2))])
-    np.testing.assert_allclose(alibi_slopes(1), [2**-8])
-
-
-def test_a_sink_is_a_key_whose_value_is_zero():
-    q, k, v = operands(group=1)
-    rows, cols = np.arange(-2, 7), np.arange(11)
-    sinks = np.array([0.3, -1.0, 80.0, 2.0])
-    out, lse = attend.meaning(np, q, k, v, rows, cols, CAUSAL, Score(0.5), DV)
-
-    sunk, top = sink.meaning(np, out, lse, sinks[None])
-
-    np.testing.assert_allclose(top, np.logaddexp(lse, sinks), **ROUNDING)
-    np.testing.assert_allclose(sunk, out * np.exp(lse - np.logaddexp(lse, sinks))[..., None], **ROUNDING)
-    np.testing.assert_array_equal(top[0], sinks)  # a query that saw no key has the sink alone
-
-
-def test_the_gradient_of_a_sink_is_the_slope_of_the_loss():
-    q, k, v = operands(group=1)
-    rows, cols, do = np.arange(-1, 8), np.arange(11), np.random.default_rng(5).normal(size=(9, H, DV))
-    state, step = attend.meaning(np, q, k, v, rows, cols, CAUSAL, Score(0.5), DV), 1e-6
-
-    def loss(sinks):
-        return (sink.meaning(np, *state, sinks[None])[0] * do).sum()
-
-    sinks = np.array([0.3, -1.0, 3.0, 0.0])
-    out, lse = sink.meaning(np, *state, sinks[None])
-    (found,) = sink_gradient.meaning(np, sinks[None], lse, *delta.meaning(np, do, out), dtype="float64")
-
-    for h, ahead in enumerate(step * np.eye(H)):
-        assert found[0, h] == pytest.approx((loss(sinks + ahead) - loss(sinks - ahead)) / (2 * step), abs=1e-8)
-
-
-def test_widen_is_the_adjoint_of_seen():
-    rng, keep = np.random.default_rng(0), np.array([1, 2, 5])
-    x, y = rng.normal(size=(7, H, D)), rng.normal(size=(3, H, D))
-    source = np.array([-1, 0, 1, -1, -1, 2, -1])
-
-    (kept,), (wide,) = seen.meaning(np, x, keep=keep), widen.meaning(np, y, source=source)
-
-    np.testing.assert_array_equal(kept, x[keep])
-    assert (kept * y).sum() == pytest.approx((x * wide).sum())
-    assert not widen.meaning(np, y[:0], source=np.full(7, -1))[0].any()
-
-
-def test_where_k_and_v_are_one_tensor_its_gradient_is_the_sum_of_both():
-    q, k, _ = operands(n=4, m=5)
-    rows, cols, do = np.arange(4), np.arange(5), np.random.default_rng(5).normal(size=(4, H, DV))
-    params = {"mask": CAUSAL, "score": Score(0.4), "head_dim_v": DV}
-    out, lse = attend.meaning(np, q, k, k, rows, cols, **params)
-    rest = (do, lse, *delta.meaning(np, do, out), rows, cols)
-
-    dq, dk, dv = attend_backward.meaning(np, q, k, k[..., :DV], *rest, shared=False, **params)
-    shared = attend_backward.meaning(np, q, k, k, *rest, shared=True, **params)
-
-    assert_same(shared, (dq, dk + np.pad(dv, [(0, 0), (0, 0), (0, D - DV)])))
 
 
 def test_weighing_summing_and_normalising_is_merging():
@@ -306,6 +152,54 @@ def test_all_reduce_gives_every_member_the_reduction(xp, op, reduce, p, n):
 
 
 @every_library
+@pytest.mark.parametrize("by, put", [("heads", np.concatenate), ("members", np.stack)])
+@given(p=st.integers(1, 5), n=st.integers(0, 4))
+def test_all_gather_by_heads_or_members_keeps_the_rows(xp, by, put, p, n):
+    inputs = shards([n] * p, (2, 3), (2,))
+    whole = [put(same, axis=1 if by == "heads" else -1) for same in zip(*inputs, strict=True)]
+
+    for result in run(xp, "all_gather", inputs, [n] * p, by=by):
+        np.testing.assert_equal(list(result), whole)
+
+
+@every_library
+@pytest.mark.parametrize("op, reduce", [("sum", np.sum), ("max", np.max)])
+@given(p=st.integers(1, 5), n=st.integers(0, 4))
+def test_reduce_scatter_by_heads_reduces_and_each_keeps_its_heads(xp, op, reduce, p, n):
+    inputs = shards([n] * p, (2 * p, 3))
+    whole = reduce(np.stack([x for (x,) in inputs]), axis=0)
+
+    results = run(xp, "reduce_scatter", inputs, [n] * p, op=op, by="heads")
+
+    assert {x.shape for (x,) in results} == {(n, 2, 3)}
+    np.testing.assert_array_equal(np.concatenate([x for (x,) in results], axis=1), whole)
+
+
+@every_library
+@pytest.mark.parametrize("p", [1, 2, 3, 5])  # 7 rows of 4 heads are no multiple of 3 or 5
+def test_all_reduce_merges_states_by_row_and_head(xp, p):
+    parts = [states(seed, blind=seed) for seed in range(p)]
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = merged(whole, part)
+
+    for out, lse in run(xp, "all_reduce", parts, [7] * p, op="merge"):
+        assert_same((out.reshape(7, H, DV), lse.reshape(7, H)), whole)
+
+
+def test_the_shares_of_all_ranks_add_up_to_their_merge():
+    parts = [states(seed, blind=seed) for seed in (1, 2, 3)]
+    out, lse = merged(merged(parts[0], parts[1]), parts[2])
+    lses = np.stack([part[1] for part in parts], axis=-1)
+
+    shares = [share.meaning(np, *part, lses) for part in parts]
+
+    assert_same((sum(x for x, _ in shares), shares[0][1]), (out, lse))
+    assert np.isneginf(shares[0][1][0]).all()
+    assert not shares[0][0][0].any()  # nobody saw a key
+
+
+@every_library
 @given(rows=ROWS)
 def test_all_to_all_transposes_tokens_and_heads(xp, rows):
     p = len(rows)
@@ -329,7 +223,7 @@ def test_broadcast_copies_the_roots_value(xp, root):
         np.testing.assert_equal(result, inputs[root])
 
 
-GLUE = [merge, weigh, normalise, delta, add, repeat_heads, seen, widen, sink, sink_gradient]
+GLUE = [merge, weigh, normalise, share, delta, add, repeat_heads, seen, widen, sink, sink_gradient]
 
 
 @pytest.mark.parametrize("op", GLUE, ids=lambda op: op.__name__)
@@ -339,6 +233,7 @@ def test_the_glue_keeps_to_the_array_api(op):
         merge: ((out, lse, out + 1, lse + 1), {}),
         weigh: ((out, lse, lse + 1), {}),
         normalise: ((out, np.exp(lse), lse), {}),
+        share: ((out, lse, np.stack([lse, lse + 1], axis=-1)), {}),
         delta: ((out, out), {}),
         add: ((out, out), {}),
         repeat_heads: ((out,), {"times": 3}),
@@ -412,7 +307,8 @@ def test_flop_are_those_of_the_visible_pairs_once(name, phase, program, mask):
         if schedule is None:
             continue
         flop = [np.broadcast_to(work(op, mesh.grid()).flop, mesh.shape) for op in schedule.ops if op.stream is None]
-        assert np.sum(flop) == pairs * 4 * a_pair
+        times = mesh.axes["cp"] if name == "ring_pass_kv" else 1  # there every rank does all of it
+        assert np.sum(flop) == pairs * 4 * a_pair * times
 
 
 def test_glue_reads_its_inputs_and_writes_its_outputs_once():

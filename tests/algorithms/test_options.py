@@ -8,8 +8,16 @@ from hypothesis import strategies as st
 
 import algorithms
 from algorithms.ir import ScheduleError
-from algorithms.ir.mask import CAUSAL
-from algorithms.options import algorithms_from, job_from, parse_count, problem_from, problem_options
+from algorithms.ir.mask import CAUSAL, Mask
+from algorithms.masks import mask_from
+from algorithms.options import (
+    algorithms_from,
+    job_from,
+    parse_count,
+    problem_from,
+    problem_options,
+    problems_from,
+)
 
 WIDTHS = ["--heads", "8", "--head-dim", "64", "--seq", "1K"]
 
@@ -117,13 +125,25 @@ def test_short_names_of_types_are_accepted():
     assert (problem.dtype, problem.kv_dtype, problem.state_dtype) == ("bfloat16", "float8_e4m3", "float32")
 
 
-def test_a_window_longer_than_the_sequence_cuts_nothing(tmp_path):
+def test_a_models_window_is_the_mask_where_it_cuts_something(tmp_path):
     path = tmp_path / "config.json"
     path.write_text('{"num_attention_heads": 8, "num_hidden_layers": 1, "hidden_size": 512, "sliding_window": 1024}')
 
     assert problem_from(asked("--model", str(path), "--seq", "1024")).mask == CAUSAL
-    with pytest.raises(ValueError, match="sliding_window 1024 < 1025"):
-        problem_from(asked("--model", str(path), "--seq", "1025"))
+    assert problem_from(asked("--model", str(path), "--seq", "1025")).mask == Mask(True, 1024)
+    assert problem_from(asked("--model", str(path), "--seq", "1025", "--mask", "window:9")).mask == Mask(True, 9)
+    packed = problem_from(asked("--model", str(path), "--lengths", "2000,50")).mask
+    assert packed == Mask(True, 1024, (2000, 50))
+
+
+def test_layers_that_see_most_stand_first_and_windows_that_cut_nothing_make_no_kind():
+    def kinds(seq):
+        return [
+            (n, str(one.mask), one.sinks) for n, one in problems_from(asked("--model", "gpt-oss-20b", "--seq", seq))
+        ]
+
+    assert kinds("64K") == [(12, "causal", True), (12, "window:128", True)]
+    assert kinds("128") == [(24, "causal", True)]
 
 
 @pytest.mark.parametrize(
@@ -219,3 +239,108 @@ def test_all_can_stand_among_names():
     chosen = algorithms_from("all,ring,p2p")
 
     assert list(chosen) == algorithms.names()
+
+
+# -- masks, documents and scores -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text, mask",
+    [
+        ("window:4K", Mask(True, 4096)),
+        ("documents:1K+512*2", Mask(True, 0, (1024, 512, 512))),
+        ("window:1K,documents:1.5K+1K", Mask(True, 1024, (1536, 1024))),
+        ("full,documents:3+4", Mask(False, 0, (3, 4))),
+    ],
+)
+def test_counts_in_a_mask_may_have_k(text, mask):
+    assert mask_from(text) == mask
+
+
+@pytest.mark.parametrize("content", ["300\n1K\n700\n", "300,1K,700", "  300 1K\t700", "300,\n1024,\n700\n"])
+def test_documents_may_stand_in_a_file(content, tmp_path):
+    path = tmp_path / "lengths.txt"
+    path.write_text(content)
+
+    assert mask_from(f"documents:{path}") == Mask(True, 0, (300, 1024, 700))
+    assert mask_from(f"window:9,documents:{path}") == Mask(True, 9, (300, 1024, 700))
+    assert mask_from("full", str(path)) == Mask(False, 0, (300, 1024, 700))
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"", "must have 1 to 2\\^20 lengths of documents, got 0"),
+        (b"300\nabc\n", "length 1 of a document: expected digits with at most one of K, M, G, T after them, got 'abc'"),
+        (b"300 0", r"length 1 of a document: expected 1 to 2\^60, got 0"),
+        (b"\xff\xfe300", "length 0 of a document: expected digits"),
+        (b"1 " * (2**20 + 1), "must have 1 to 2\\^20 lengths of documents, got 1048577"),
+    ],
+)
+def test_a_file_that_holds_no_lengths_is_refused(content, message, tmp_path):
+    path = tmp_path / "lengths.txt"
+    path.write_bytes(content)
+
+    with pytest.raises(ValueError, match=message) as refusal:
+        mask_from(f"documents:{path}")
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("text", ["documents:lenghts.txt", "documents:"])
+def test_a_file_that_is_not_there_is_named(text, tmp_path):
+    with pytest.raises(ValueError, match=r"no file 'lenghts.txt' to read|a document has 1 to 2\^48 tokens: got ''"):
+        mask_from(text)
+
+
+def test_prefill_and_train_of_documents_have_all_their_tokens():
+    for phase in ("prefill", "train"):
+        problem = problem_from(asked(*WIDTHS[:4], "--phase", phase, "--lengths", "700,300,24"))
+
+        assert (problem.query_len, problem.key_len, problem.mask) == (1024, 1024, Mask(True, 0, (700, 300, 24)))
+
+
+def test_cached_tokens_are_the_first_of_the_documents():
+    problem = problem_from(asked(*WIDTHS[:4], "--cached", "800", "--mask", "full,documents:700+324"))
+
+    assert (problem.query_len, problem.key_len) == (224, 1024)
+    assert problem.query_runs.positions().tolist() == list(range(800, 1024))
+
+
+def test_a_ragged_batch_decodes_the_last_tokens_of_each_sequence():
+    problem = problem_from(asked(*WIDTHS[:4], "--phase", "decode", "--lengths", "1000,3000,24", "--new", "2"))
+
+    assert (problem.query_len, problem.key_len, problem.batch, problem.layout) == (6, 4024, 1, "documents")
+    assert problem.query_runs.positions().tolist() == [998, 999, 3998, 3999, 4022, 4023]
+
+
+def test_scores_are_as_typed():
+    problem = problem_from(asked(*WIDTHS, "--softcap", "30", "--alibi", "--sinks"))
+
+    assert (problem.softcap, problem.alibi, problem.sinks) == (30.0, True, True)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ([*WIDTHS, "--mask", "window:0"], r"a window has 1 to 2\^48 tokens: got '0'"),
+        ([*WIDTHS, "--mask", "documents:1000+25"], "documents must add up to the keys: 2 have 1025, not 1024"),
+        ([*WIDTHS, "--mask", "documents:1000+0+24"], r"a document has 1 to 2\^48 tokens: got '0'"),
+        ([*WIDTHS, "--lengths", "1000,24", "--mask", "documents:1024"], "both say the documents, give one of them"),
+        ([*WIDTHS, "--layout", "documents"], "layout documents deals packed documents: mask causal has none"),
+        ([*WIDTHS, "--softcap", "-1"], "softcap must be a positive number, or 0 for none, got -1"),
+        ([*WIDTHS, "--softcap", "nan"], "softcap must be a positive number, or 0 for none, got nan"),
+        (
+            [*WIDTHS[:4], "--phase", "decode", "--lengths", "9,2", "--new", "3"],
+            "decode asks about the last tokens of each document: 6 of 2 documents of at least 2 tokens",
+        ),
+        (
+            [*WIDTHS[:4], "--phase", "decode", "--lengths", "9,2", "--batch", "2"],
+            "decode takes packed documents as its batch: got batch=2 of them too",
+        ),
+        ([*WIDTHS[:4], "--cached", "2K", "--lengths", "9,2"], "needs --seq, its tokens: 2 documents have 11"),
+    ],
+)
+def test_documents_and_scores_that_cannot_be_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message) as refusal:
+        problem_from(asked(*arguments))
+    assert "\n" not in str(refusal.value)

@@ -11,7 +11,7 @@ from algorithms.ir.layout import LAYOUTS, layout
 from algorithms.ir.schedule import per_rank
 from algorithms.ir.tokens import gather
 
-KINDS = st.sampled_from(LAYOUTS)
+KINDS = st.sampled_from([*LAYOUTS, "pages:3"])
 SIZES = st.integers(1, 5)
 
 
@@ -92,7 +92,7 @@ def test_the_count_of_even_shards_is_one_number():
     assert not isinstance(layout("zigzag", 65, 4)[mesh.coord("ring")].count, Const)
 
 
-@pytest.mark.parametrize("kind", LAYOUTS)
+@pytest.mark.parametrize("kind", [*LAYOUTS, "pages:4"])
 def test_equal_keys_once_around_the_ring_and_different_ones_on_the_way(kind):
     mesh = Mesh(ring=4)
     tokens = layout(kind, 64, 4)[mesh.coord("ring")]

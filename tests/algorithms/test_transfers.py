@@ -5,7 +5,7 @@ often as they travel. All sums are over ranks, so they hold for uneven shards to
 test_transfers_train.
 """
 
-from math import gcd, log2
+from math import gcd
 
 import numpy as np
 import pytest
@@ -18,14 +18,10 @@ from algorithms.ops.load import load
 from algorithms.ways.transfers import sent_bytes, transfers
 from tests.algorithms.tracing import PROGRAMS, meshes, small, traced
 from tests.algorithms.volumes import (
-    DV,
     EG,
-    EO,
     HKV,
     LENGTHS,
-    B,
     E,
-    H,
     hops,
     keys_and_values,
     problem,
@@ -149,28 +145,6 @@ def test_the_fixed_points_of_the_transpose_send_nothing():
 
     assert transfer.dst.tolist() == [-1, 3, 6, 1, -1, 7, 2, 5, -1]
     assert transfer.nbytes.tolist() == [0, *[keys_and_values(10)] * 3, 0, *[keys_and_values(10)] * 3, 0]
-
-
-def reduced(way, p, nbytes):
-    """Bytes that an all-reduce of so many bytes a rank sends in all."""
-    if way in ("ring", "direct"):
-        return 2 * (p - 1) * nbytes  # every piece to its owner, every sum to all
-    core = 1 << (p.bit_length() - 1)  # whole vectors: log2 rounds among a power of two, the rest fold in and out
-    return core * int(log2(core)) * nbytes + 2 * (p - core) * nbytes
-
-
-@pytest.mark.parametrize("way", ways.names("all_reduce"))
-@pytest.mark.parametrize("p", [1, 2, 3, 4, 7])
-@pytest.mark.parametrize("n", [1, 5])
-def test_tree_decoding_reduces_a_maximum_a_denominator_and_a_numerator(p, way, n):
-    lse, out = n * B * H * EO, n * B * H * DV * EO
-    for name, collectives in (("tree", [lse, lse, out]), ("tree_packed", [lse, lse + out])):
-        schedule = algorithms.find(name)["decode"](problem(n, 1000, phase="decode"), Mesh(cp=p))
-        ops = [op for op in schedule.ops if op.kind == "all_reduce"]
-
-        bytes_of_each = [sent_bytes(op, schedule.mesh, {"all_reduce": way}).sum() for op in ops]
-
-        assert bytes_of_each == [reduced(way, p, nbytes) for nbytes in collectives]
 
 
 @pytest.mark.parametrize("way", ways.names("broadcast"))

@@ -3,6 +3,8 @@
 Conventions: as `volumes` has them. Gradients in flight have a dtype of their own: float32 unless said.
 """
 
+from math import isqrt
+
 import pytest
 
 import algorithms
@@ -254,3 +256,38 @@ def test_attention2d_overlapped_sends_what_attention2d_sends(R, C):
 
     assert sent(overlapped["prefill"]) == sent(plain["prefill"])
     assert sent(overlapped["train"]) == sent(plain["train"]) + (R > 1) * gradients(m)
+
+
+# papers.md section 1, MHA, one dtype, in units of B N d e: ring forward and backward, ATTENTION2D the same
+PUBLISHED = {
+    4: (1.500, 3.500, 1.500, 2.250),
+    9: (1.778, 3.778, 1.111, 1.778),
+    16: (1.875, 3.875, 0.875, 1.438),
+    36: (1.944, 3.944, 0.611, 1.028),
+    64: (1.969, 3.969, 0.469, 0.797),
+    256: (1.992, 3.992, 0.242, 0.418),
+}
+
+
+@pytest.mark.parametrize("p", PUBLISHED)
+def test_the_volumes_of_ring_and_attention2d_are_those_of_the_literature(p):
+    # There lse and delta are not counted, and every rank is taken to send its keys to another.
+    side, n, heads, d = isqrt(p), p * 4, 2, 64
+    alike = {"state_dtype": "bfloat16", "grad_dtype": "bfloat16", "layout": "striped"}
+    unit, rows = n * heads * d * E, n * heads * E
+    found = {}
+    for name, axes in (("ring", {"ring": p}), ("attention2d", {"row": side, "col": side})):
+        for phase in ("prefill", "train"):
+            layer = Attention(heads, heads, d, n, n, phase=phase, **alike)
+            found[name, phase] = sent(algorithms.find(name)[phase](layer, Mesh(**axes)))
+
+    forward, both = found["attention2d", "prefill"], found["attention2d", "train"]
+    kept = 2 * unit * side // p  # keys and values of ranks on the diagonal
+    volumes = (
+        found["ring", "prefill"],
+        found["ring", "train"] - found["ring", "prefill"],
+        forward - (side - 1) * rows + kept,
+        both - forward - (side - 1) * 2 * rows + kept,
+    )
+    # volumes are of all ranks, the table is of one
+    assert [v / unit / p for v in volumes] == pytest.approx(PUBLISHED[p], abs=6e-4)

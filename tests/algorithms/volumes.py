@@ -4,7 +4,6 @@ Conventions: one lse a row and head; queries, keys and values in bfloat16 (2 byt
 float32 (4), gradients in flight in float32 (4).
 """
 
-from algorithms import ways
 from algorithms.ir import Attention
 from algorithms.ways.transfers import sent_bytes
 
@@ -20,7 +19,7 @@ def problem(n, m, **changes):
 def sent(schedule, kind=None, over=None, **chosen):
     """Bytes that all ranks send, in ops of one kind or all, over some axes or all."""
     ops = [op for op in schedule.ops if kind in (None, op.kind) and over in (None, op.over)]
-    return int(sum(sent_bytes(op, schedule.mesh, ways.DEFAULT | chosen).sum() for op in ops))
+    return int(sum(sent_bytes(op, schedule.mesh, chosen).sum() for op in ops))
 
 
 def queries(n, heads=H):

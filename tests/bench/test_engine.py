@@ -69,10 +69,10 @@ def two(ranks):
     return Site(two_level(ranks // 8)).network
 
 
-def prefill(name, axes, mask, layout):
-    """A schedule of 4,096 tokens a rank."""
+def prefill(name, axes, mask, layout, more=0):
+    """A schedule of 4,096 tokens a rank, and some more in all."""
     ranks = int(np.prod(list(axes.values())))
-    problem = Attention(32, 8, 128, 4096 * ranks, 4096 * ranks, mask=mask, layout=layout)
+    problem = Attention(32, 8, 128, 4096 * ranks + more, 4096 * ranks + more, mask=mask, layout=layout)
     return find(name)["prefill"](problem, Mesh(**axes))
 
 
@@ -84,10 +84,10 @@ def ring(ranks):
     return engine_of_schedule(prefill("ring", {"ring": ranks}, "full", "contiguous"), Site(dgx_h100(ranks // 8)))
 
 
-def traced_ring(ranks, mask, layout):
+def traced_ring(ranks, mask, layout, more=0):
     """Tracing, lowering, the engine and the timeline."""
     site = Site(dgx_h100(ranks // 8))
-    return lambda: simulate(prefill("ring", {"ring": ranks}, mask, layout), site)
+    return lambda: simulate(prefill("ring", {"ring": ranks}, mask, layout, more), site)
 
 
 def grid(side):
@@ -118,6 +118,7 @@ CASES = {
     "ring 1,024, symmetric": lambda: ring(1024),
     "ring 16,384, symmetric": lambda: ring(16384),
     "ring 16,384, causal, zigzag, tracing counted": lambda: traced_ring(16384, "causal", "zigzag"),
+    "the same, one token more, so that ranks differ": lambda: traced_ring(16384, "causal", "zigzag", 1),
     "ring 4,096, causal, contiguous, tracing counted": lambda: traced_ring(4096, "causal", "contiguous"),
     "attention2d 128 x 128, folded": lambda: grid(128),
     "attention2d 128 x 128, unfolded": lambda: unfolded_grid(128),

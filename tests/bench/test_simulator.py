@@ -51,3 +51,14 @@ def test_the_main_job(benchmark):
 def test_help(benchmark):
     command = [Path(sys.executable).parent / "ringloom", "--help"]
     benchmark.pedantic(subprocess.run, (command,), {"check": True, "capture_output": True}, rounds=5, warmup_rounds=1)
+
+
+@pytest.mark.parametrize("seq", ["256M", "268435457"])
+def test_a_ring_of_16384_from_the_shell(seq, benchmark):
+    command = [Path(sys.executable).parent / "ringloom", "simulate", "ring", "--cluster", "dgx_h100"]
+    command += ["--nodes", "2048", "--model", "llama3-8b", "--seq", seq]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    benchmark.pedantic(subprocess.run, (command,), {"check": True, "capture_output": True}, rounds=1)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    benchmark.extra_info.update(user_s=used.ru_utime - before, peak_rss_mib=used.ru_maxrss // 1024)
+    print(f"\n{seq}: {benchmark.extra_info}")

@@ -49,7 +49,7 @@ def problems(draw, phase, mesh):
         state_dtype=state,
         grad_dtype=state,
         mask=draw(st.sampled_from(MASKS)),
-        layout=draw(st.sampled_from(LAYOUTS)),
+        layout=draw(st.sampled_from([*LAYOUTS, "pages:4"])),
         phase=phase,
     )
 

@@ -93,6 +93,20 @@ def uneven(key):
     return traced(PROGRAMS[key], some, mesh) or PROGRAMS[key](replace(some, query_len=30), mesh)
 
 
+WHOLE = {"tree": {"cp": 6}, "tree_packed": {"cp": 6}, "tree_doubling": {"cp": 8}, "gather_q": {"cp": 4}}
+
+
+@pytest.mark.parametrize("name, axes", [*WHOLE.items(), ("tree_two_level", {"node": 3, "local": 2})])
+def test_ranks_that_go_on_with_one_result_have_the_same_bits_of_it(name, axes):
+    # or they would draw different tokens
+    schedule = PROGRAMS[name, "decode"](problem(phase="decode", query_len=2, key_len=45, heads=8), Mesh(**axes))
+
+    for way in ("ring", "doubling"):
+        ways = dict.fromkeys(("all_gather", "reduce_scatter", "all_reduce"), way)
+        (first, *others) = local.run(schedule, random_inputs(schedule.problem), ways=ways).results["lse"]
+        assert all((first == other).all() for other in others)
+
+
 @pytest.mark.parametrize("key", sorted(PROGRAMS), ids=" ".join)
 def test_two_runs_give_the_same_bits(key):
     schedule = uneven(key)

@@ -31,15 +31,19 @@ def lost(me, problem):
 '''
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6, 8])
-def test_every_algorithm_is_exact_on_every_mesh_of_so_many_ranks(ranks):
-    done = command("check", "all", "--json", ranks=ranks)
+FEWER = ("--layout", "zigzag", "--mask", "causal")  # cases, where meshes are many
+
+
+@pytest.mark.parametrize("ranks, options", [(1, ()), (2, ()), (3, ()), (4, ()), (6, FEWER), (8, FEWER)])
+def test_every_algorithm_is_exact_on_every_mesh_of_so_many_ranks(ranks, options):
+    done = command("check", "all", "--json", *options, ranks=ranks, timeout=900)
 
     assert done.returncode == 0, done.stdout + done.stderr
     answer = json.loads(done.stdout)
     assert answer["cluster"]["ranks"] == ranks
     assert {row["algorithm"] for row in answer["results"]} >= {"ring", "attention2d", "tree", "ulysses", "usp"}
-    assert {row["layout"] for row in answer["results"]} == {"contiguous", "zigzag", "striped", "documents"}
+    layouts = {"zigzag"} if options else {"contiguous", "zigzag", "striped", "documents"}
+    assert {row["layout"] for row in answer["results"]} == layouts
     assert all(row["exact"] and row["error_of_bound"] < 0.5 for row in answer["results"])
 
 
@@ -55,15 +59,21 @@ def test_collectives_carried_out_in_our_ways_are_as_exact(ways, ranks):
 
 @pytest.mark.parametrize(
     "options",
-    [["--dtype", "float16", "--state-dtype", "float16"], ["--tp", 2], ["--tp", 2, "--dp", 2], ["--dtype", "float32"]],
+    [
+        ["--dtype", "float16", "--state-dtype", "float16"],
+        ["--dtype", "float32", "--kv-dtype", "float16", "--layout", "pages:4"],
+        ["--tp", 2],
+        ["--tp", 2, "--dp", 2],
+        ["--dtype", "float32"],
+    ],
 )
 def test_other_dtypes_and_jobs_are_exact(options):
-    done = command("check", "all", "--layout", "zigzag", "--mask", "causal", *options, ranks=4)
+    done = command("check", "all", "--mask", "causal", "--layout", "zigzag", *options, ranks=4)
 
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("ranks", [3, 4])
+@pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_each_rank_has_the_bits_of_the_local_run_and_sends_the_bytes_of_the_schedule(ranks):
     done = program(SAME, ranks=ranks)
 
@@ -76,7 +86,7 @@ import numpy as np
 from mpi4py import MPI
 import algorithms
 from algorithms import ways as known
-from algorithms.ir import Attention, Mesh
+from algorithms.ir import Attention, Inapplicable, Mesh
 from algorithms.ways.transfers import sent_bytes
 from executor import local, mpi
 from executor.arrays import random_inputs
@@ -87,10 +97,14 @@ turns = max(map(len, each.values()))  # so that every way of every collective ha
 chosen = [{kind: names[k % len(names)] for kind, names in each.items()} for k in range(turns)]
 for name in algorithms.names():
     for phase, program in algorithms.find(name).items():
-        mesh = Mesh(**dict(zip(program.axes, (comm.size, 1))))
+        sizes = (1, comm.size) if program.axes == ("node", "local") else (comm.size, 1, 1)
+        mesh = Mesh(**dict(zip(program.axes, sizes)))
         problem = Attention(24, 12, 8, 7, 11, dtype="float64", state_dtype="float64", grad_dtype="float64",
                             mask="causal", layout="zigzag", phase=phase)
-        schedule = program(problem, mesh)
+        try:
+            schedule = program(problem, mesh)
+        except Inapplicable:
+            continue
         arrays = random_inputs(problem)
         for ways in (None, {}, *chosen):
             mine, all_ranks = mpi.run(schedule, arrays, comm, ways=ways), local.run(schedule, arrays, ways=ways)

@@ -220,8 +220,8 @@ def test_gradients_of_sinks_that_one_rank_keeps_to_itself_show(monkeypatch):
         check(kept)
     arrays = random_inputs(kept.problem)
     verdict = judge(kept, local.run(kept, arrays).results, reference(kept.problem, arrays))
-    assert verdict.share == float("inf")
-    assert "dsinks of position 32 on rank 1 differs from that of another rank" in verdict.fault
+    assert verdict.share > MARGIN
+    assert verdict.result == "dsinks"
 
 
 # -- the halo ------------------------------------------------------------------------------------------------

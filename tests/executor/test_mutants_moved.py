@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from algorithms import find as find_algorithm
 from algorithms.all_gather_kv import all_gather_kv
 from algorithms.ir import Attention, Mesh, spmd
 from algorithms.ops import module
@@ -106,6 +107,56 @@ def test_a_gather_in_another_order_than_its_tokens_shows(layout, monkeypatch):
     schedule = all_gather_kv(posed(layout=layout, mask="causal"), Mesh(cp=4))
     assert judged(schedule).share <= 1
     monkeypatch.setattr(gather, "take", turned)
+    assert judged(schedule).share > LEAST
+
+
+def decoding(name, **axes):
+    return find_algorithm(name)["decode"](posed(phase="decode", query_len=2, heads=8, kv_heads=4), Mesh(**axes))
+
+
+@pytest.mark.parametrize(
+    "kind, schedule",
+    [
+        ("all_gather", decoding("gather_q", cp=4)),  # queries by head, and every rank's lse
+        ("all_gather", decoding("tree_two_level", node=2, local=4)),
+        ("reduce_scatter", decoding("helix", cp=4)),
+        ("reduce_scatter", decoding("pass_q", cp=4)),
+    ],
+    ids=["gather_q", "tree_two_level", "helix", "pass_q"],
+)
+def test_parts_of_the_heads_that_go_to_the_next_rank_show(kind, schedule, monkeypatch):
+    collective = module(kind)
+    take = collective.take
+
+    def turned(xp, blocks, member, rows, params):
+        p = len(rows)
+        return take(xp, {b: blocks[(b + 1) % p] for b in range(p)}, member, rows, params)
+
+    assert judged(schedule).share <= 1
+    monkeypatch.setattr(collective, "take", turned)
+    assert judged(schedule).share > LEAST
+
+
+def test_a_state_that_stays_where_its_queries_visited_shows(monkeypatch):
+    scatter = module("reduce_scatter")
+    give, schedule = scatter.give, decoding("pass_q", cp=4)
+
+    def stayed(xp, arrays, member, rows, params):
+        return {(2 * member - b) % len(rows): block for b, block in give(xp, arrays, member, rows, params).items()}
+
+    assert judged(schedule).share <= 1
+    monkeypatch.setattr(scatter, "give", stayed)
+    assert judged(schedule).share > LEAST
+
+
+@pytest.mark.parametrize("weight", ["none", "own"])
+def test_outputs_summed_without_their_share_of_the_row_show(weight, monkeypatch):
+    def wrong(xp, out, lse, lses):
+        return out * (1 if weight == "none" else xp.exp(lse)[..., None]), np.logaddexp.reduce(lses, axis=-1)
+
+    schedule = decoding("gather_q", cp=4)
+    assert judged(schedule).share <= 1
+    monkeypatch.setattr(module("share"), "meaning", wrong)
     assert judged(schedule).share > LEAST
 
 

@@ -34,6 +34,7 @@ def refused(capsys, monkeypatch):
         (["ring", "--tp", "3"], ["tp=3", "2 in one process"]),
         (["ring", "--dtype", "bf16"], ["dtype bfloat16 cannot be run"]),
         (["ring", "--state-dtype", "fp8"], ["state_dtype float8_e4m3 cannot be run"]),
+        (["helix", "--kv-dtype", "fp8"], ["kv_dtype float8_e4m3 cannot be run", "expected float64, float32, float16"]),
         (["ring", "--dtype", "flaot64"], ["no dtype 'flaot64'", "nearest is float64"]),
         (["ring", "--kernel", "cuda"], ["no kernel 'cuda': expected one of dense, numpy, numba"]),
         (["ring", "--layout", "zagzig"], ["no layout 'zagzig'"]),

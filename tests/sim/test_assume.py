@@ -22,7 +22,7 @@ def test_assumptions_change_by_name_and_unit():
 
 
 def test_every_number_of_the_cost_model_can_be_changed_and_is_then_named():
-    fields_of = {field.name for field in fields(Costs)} - {"kernel", "link_share", "said"}
+    fields_of = {field.name for field in fields(Costs)} - {"kernel", "link_share", "launch", "said"}
     assert set(NUMBERS) == fields_of | set(LINK_KINDS)
     for name, number in NUMBERS.items():
         changed = assume(Costs(), f"{name}=0.123{'s' * (number.kind == TIME)}")
@@ -67,3 +67,30 @@ def test_what_was_said_is_no_longer_given_our_source():
 def test_wrong_assumptions_are_refused(text, message):
     with pytest.raises(ValueError, match=message):
         assume(Costs(), text)
+
+
+# How kernels are started: hardware.md 1.3 proposes 3 us in a stream, 1.5 in a graph, 6 where the host is waited for.
+
+
+@pytest.mark.parametrize("how, kernel", [("queued", 3), ("captured", 1.5), ("eager", 6)])
+def test_a_launch_takes_as_long_as_its_kernels_take_to_start(how, kernel):
+    # a split-KV decode starts two; what an attention launch takes beyond its kernels stays
+    costs = Costs().launched(how)
+
+    assert costs.glue_launch == costs.comm_launch == pytest.approx(kernel * us)
+    assert costs.attend_launch == pytest.approx((2 + kernel) * us)
+    assert costs.decode_launch == pytest.approx((6 + 2 * kernel) * us)
+    assert costs.launched("queued").values() == pytest.approx(Costs().values())
+
+
+def test_the_way_kernels_are_started_is_told_where_its_numbers_are():
+    text = "\n".join(assume(Costs().launched("captured"), "comm_launch=2us").assumptions())
+
+    assert "decode_launch: 9 us to launch a split-KV decode and the kernel that combines it (kernels captured" in text
+    assert "comm_launch: 2 us to launch a communication op (as you said; default 1.5 us)" in text
+    assert "queued" not in text
+
+
+def test_an_unknown_way_of_starting_kernels_is_told_the_nearest():
+    with pytest.raises(ValueError, match=r"no launch 'captrued': expected one of .*; nearest is captured"):
+        Costs().launched("captrued")

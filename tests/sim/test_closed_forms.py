@@ -91,6 +91,29 @@ def test_tree_time_is_one_attend_and_its_all_reduces(name, collectives, p, flop_
     assert timeline.makespan == pytest.approx(expected, rel=1e-12)
 
 
+STATE, OUT, LSE = H * (D + 1) * 4, H * D * 4, H * 4  # bytes of one query's partial state, in float32
+GATHERED_Q = [(7, H * D * 2 // 8), (7, LSE), (7, OUT // 8)]
+
+
+@REGIMES
+@pytest.mark.parametrize(
+    "name, axes, steps",
+    [
+        ("helix", {"cp": 8}, [(1, STATE // 8)]),  # attend|exchange|
+        ("tree_doubling", {"cp": 8}, [(3, STATE)]),  # attend|state|state|state|
+        ("gather_q", {"cp": 8}, GATHERED_Q),  # q|..|attend|lse|..|out|..|
+        ("tree_two_level", {"node": 2, "local": 4}, [(3, STATE // 4), (2, STATE // 8), (3, STATE // 4)]),
+    ],
+)
+def test_decode_time_is_one_attend_and_the_steps_of_its_collectives(name, axes, steps, flop_rate, bandwidth):
+    schedule = find(name)["decode"](Attention(H, HKV, D, 1, N * 8, phase="decode"), Mesh(**axes))
+    expected = attend(1, N, flop_rate) + sum(count * (LATENCY + nbytes / bandwidth) for count, nbytes in steps)
+
+    timeline = simulate(schedule, fully_connected(8, bandwidth, LATENCY, flop_rate))
+
+    assert timeline.makespan == pytest.approx(expected, rel=1e-12)
+
+
 @REGIMES
 def test_ring_backward_sends_keys_before_gradients(flop_rate, bandwidth):
     # the keys of step t+1 leave while step t is differentiated; the gradients of step t leave when it is done
@@ -172,3 +195,80 @@ def test_backward_distflash_does_too(p):
     last = state * (p % 2) + max(dq * (p % 2), dkv)  # of the forward pass, and of the gradients of the last tile
     assert max(lent, keys) < tiles / 10
     assert timeline.makespan == pytest.approx(tiles + last, rel=1e-12)
+
+
+@pytest.mark.parametrize("p", [2, 4])
+def test_keys_gathered_by_head_hide_behind_the_head_before(p, flop_rate, bandwidth):
+    # compute-bound  head 0|attend  |attend  |      network-bound  head 0|head 1|      attend of the last
+    #                      |head 1|                                             |attend|
+    heads = 4
+    one = attend(N // p, N, flop_rate) / heads
+    gather = (p - 1) * (LATENCY + 2 * (N // p) * D * 2 / bandwidth)
+
+    schedule = find("all_gather_kv_heads")["prefill"](Attention(H, heads, D, N, N), Mesh(cp=p))
+    timeline = simulate(schedule, ring(p, bandwidth, LATENCY, flop_rate))
+
+    assert timeline.makespan == pytest.approx(gather + one + (heads - 1) * max(gather, one), rel=1e-12)
+
+
+@REGIMES
+@pytest.mark.parametrize("side", [3, 4, 6])
+def test_attention2d_backward_gathers_both_sides_again_and_reduces_both(side, flop_rate, bandwidth):
+    # col  q       |        out, lse|q, do, lse, delta|        dq|
+    # row  k, v    |                |k, v             |        dk, dv|home|
+    #              |attend|                           |backward|            keys are on their way from attend's end on
+    p, n = side * side, N // side // side * side * side
+    block, hops = n // p, side - 1
+    rows, cols = H * block, 2 * HKV * block * D
+
+    def hop(nbytes):
+        return LATENCY + nbytes / bandwidth
+
+    forward = attend(n // side, n // side, flop_rate)
+    tile = max(hops * hop(rows * D * 2), hop(cols * 2) * (1 + hops)) + forward
+    merged = tile + hops * hop(rows * (D + 1) * 4)
+    sides = merged + hops * hop(rows * (2 * D * 2 + 2 * 4))
+    again = tile + hops * hop(cols * 2)
+    done = max(sides, again) + 2.5 * forward
+    expected = max(done + hops * hop(rows * D * 4), done + (hops + 1) * hop(cols * 4))
+
+    schedule = find("attention2d")["train"](Attention(H, HKV, D, n, n, phase="train"), Mesh(row=side, col=side))
+    timeline = simulate(schedule, fully_connected(p, bandwidth, LATENCY, flop_rate))
+
+    assert timeline.makespan == pytest.approx(expected, rel=1e-12)
+
+
+@REGIMES
+@pytest.mark.parametrize("outer, inner", [(2, 2), (2, 4), (4, 2), (3, 3)])
+def test_hops_between_inner_rings_hide_behind_the_tours_of_the_inner(outer, inner, flop_rate, bandwidth):
+    # inner  1|2|..|   1|2|..|       a tour of w - 1 hops for each of W inner rings; the outer hop is there by then
+    # outer  hop|      hop|          (with w = 2 it takes as long as the one hop of a tour)
+    p = outer * inner
+    n = N // p // p * p * p
+    one = attend(n // p, n // p, flop_rate)
+    hop = LATENCY + 2 * HKV * (n // p) * D * 2 / bandwidth
+
+    schedule = find("burst")["prefill"](Attention(H, HKV, D, n, n), Mesh(outer=outer, inner=inner))
+    timeline = simulate(schedule, fully_connected(p, bandwidth, LATENCY, flop_rate))
+
+    compute_bound = one > hop
+    assert timeline.makespan == pytest.approx(p * one if compute_bound else outer * (inner - 1) * hop + one, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name, across, along", [("mesh_attention", "q", "kv"), ("attention2d_overlapped", "col", "row")]
+)
+@pytest.mark.parametrize("a, b", [(2, 2), (3, 3), (4, 4)])
+def test_of_a_tile_whose_blocks_take_long_all_hides_but_the_last_hop_of_results(name, across, along, a, b):
+    # own queries meet keys as they come; others' queries are there by then, and what they gathered goes on while the
+    # next meet theirs. ATTENTION2D's keys come from the transposed place first.
+    p, flop_rate, bandwidth = a * b, 1 * TFLOP, 1000 * GB
+    n = N // p // p * p * p
+    result_hop = LATENCY + H * (n // p) * (D + 1) * 4 / bandwidth
+    transposed = LATENCY + 2 * HKV * (n // p) * D * 2 / bandwidth if name == "attention2d_overlapped" else 0.0
+
+    schedule = find(name)["prefill"](Attention(H, HKV, D, n, n), Mesh(**{across: a, along: b}))
+    timeline = simulate(schedule, fully_connected(p, bandwidth, LATENCY, flop_rate))
+
+    expected = transposed + p * attend(n // p, n // p, flop_rate) + result_hop
+    assert timeline.makespan == pytest.approx(expected, rel=1e-12)

@@ -61,7 +61,7 @@ BAD = [
     (["compare", "--model", "{tmp}", "--seq", "1K"], "is a folder"),
     (["compare", "--model", "{tmp}/binary.json", "--seq", "1K"], "is not JSON"),
     (["compare", "--model", "{tmp}/none.json", "--seq", "1K"], "No such file"),
-    (["compare", "--model", "{tmp}/window.json", "--seq", "1K"], "'sliding_attention'"),
+    (["compare", "--model", "{tmp}/window.json", "--seq", "1K"], "'chunked_attention'"),
     (["compare", *SMALL, "--mask", "causl"], "no mask 'causl': .*nearest is causal"),
     (["compare", *SMALL, "--phase", "prefil"], "no phase 'prefil': .*nearest is prefill"),
     (["compare", *SMALL, "--layout", "zigzga"], "no layout 'zigzga': .*nearest is zigzag"),
@@ -103,6 +103,9 @@ BAD = [
     (["compare", *SMALL, "--assume", "nvlink=1e-300"], "is a share: at least"),
     (["compare", *SMALL, "--assume", "nvlink=0.5"], r"--assume nvlink=0.5 changes nothing: switch\(8\) is idealised"),
     (["compare", *SMALL, "--kernel", "FA3"], r"--kernel FA3 changes nothing: switch\(8\) is idealised"),
+    (["compare", *SMALL, "--launch", "eager"], r"--launch eager changes nothing: switch\(8\) is idealised"),
+    (["compare", *SMALL, "--launch", "egaer"], "no launch 'egaer': .*nearest is eager"),
+    (["compare", *SMALL, "--launch", ""], "no launch ''"),
     (["compare", "--model", "m" * 5000, "--seq", "1K"], "no model 'mmm"),
     (["simulate"], "ALGORITHM"),
     (["simulate", "rign", *SMALL], "no algorithm 'rign': .*nearest is ring"),
@@ -161,7 +164,7 @@ BAD = [
 @pytest.mark.parametrize("arguments, message", BAD, ids=[" ".join(a[:1] + a[-2:]) for a, _ in BAD])
 def test_bad_input_is_one_line_of_ours_and_status_2(arguments, message, tmp_path, capsys):
     (tmp_path / "binary.json").write_bytes(bytes(range(256)))
-    (tmp_path / "window.json").write_text('{"layer_types": ["sliding_attention"]}')
+    (tmp_path / "window.json").write_text('{"layer_types": ["chunked_attention"]}')
 
     status = run([argument.replace("{tmp}", str(tmp_path)) for argument in arguments])
 

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from algorithms import find
 from algorithms.ir.timeline import Timeline
 from sim.commands import run
 
@@ -74,8 +75,10 @@ def test_the_number_that_a_size_stood_for_is_echoed(capsys):
 
 
 def test_the_table_shows_the_best_of_each_algorithm_and_all_shows_every_one(capsys):
-    best = shown(capsys, "compare", *NODE, "--algorithms", "usp,ring")
-    every = shown(capsys, "compare", *NODE, "--algorithms", "usp,ring", "--all")
+    def table(*options):
+        return shown(capsys, "compare", *NODE, "--algorithms", "usp,ring", *options).partition("what to set:")[0]
+
+    best, every = table(), table("--all")
 
     assert (best.count("ulysses="), best.count("ring=8 ")) == (1, 1)
     assert every.count(",ulysses=") == 8
@@ -182,7 +185,7 @@ def test_compare_and_simulate_agree_on_every_repeat(capsys, tmp_path):
 
     one, other = compared["results"][0], simulated["results"][0]
     assert len(one["times_s"]) == 4
-    assert one == other | {"tie": one["tie"]}
+    assert one == other | {name: one[name] for name in ("tie", "settings")}
     assert one["p10_s"] <= one["time_s"] == sorted(one["times_s"])[1] <= one["p90_s"]
     assert compared["jitter"] == simulated["jitter"]
     assert (compared["jitter"]["file"], compared["jitter"]["seed"], compared["jitter"]["repeats"]) == (
@@ -262,8 +265,23 @@ def test_the_timeline_of_the_best_is_its_middle_repeat(tmp_path, capsys):
 def test_decode_ranks_the_algorithms_of_decode(capsys):
     found = answer(capsys, "compare", *NODE, "--phase", "decode", "--batch", "4")
 
-    assert {one["algorithm"] for one in found["results"]} == {"tree", "tree_packed"}
+    ranked = {one["algorithm"] for one in found["results"]}
+    assert ranked >= {"tree", "tree_packed", "tree_doubling", "tree_two_level", "helix", "gather_q", "ring_pass_kv"}
+    assert all("decode" in find(name) for name in ranked)
     assert (found["problem"]["query_len"], found["problem"]["key_len"]) == (1, 65536)
+
+
+def test_captured_kernels_help_the_decode_that_has_most_of_them(capsys):
+    def seconds(*launch):
+        found = answer(capsys, "compare", *NODE, "--phase", "decode", *launch)
+        return {one["algorithm"]: one["time_s"] for one in found["results"]}
+
+    queued, captured, eager = seconds(), seconds("--launch", "captured"), seconds("--launch", "eager")
+
+    # tree: attend starts 2 kernels, weigh and normalise 1 each, three all-reduces 1 each; helix: attend 2, exchange 1
+    for name, kernels in (("tree", 7), ("helix", 3)):
+        assert queued[name] - captured[name] == pytest.approx(kernels * 1.5e-6, rel=1e-6)
+        assert eager[name] - queued[name] == pytest.approx(kernels * 3e-6, rel=1e-6)
 
 
 def test_the_trace_and_the_timeline_of_the_best_are_written(tmp_path, capsys):
@@ -325,3 +343,41 @@ def test_fewer_ranks_than_gpus_use_the_first_ones(capsys):
 
     assert (found["cluster"]["gpus"], found["cluster"]["used"]) == (8, 4)
     assert found["results"][0]["mesh"] == {"ring": 4}
+
+
+GPT_OSS = ["--cluster", "dgx_h100", "--model", "gpt-oss-20b", "--seq", "64K"]
+
+
+def test_a_model_of_two_kinds_of_layers_adds_them_up(capsys):
+    one = ["--algorithms", "ring", "--layout", "contiguous"]
+    model = answer(capsys, "compare", *GPT_OSS, *one, "--per", "model")
+    layer = answer(capsys, "compare", *GPT_OSS, *one)
+    widths = ["--heads", "64", "--kv-heads", "8", "--head-dim", "64", "--sinks", "--mask", "window:128"]
+    slide = answer(capsys, "compare", "--cluster", "dgx_h100", *widths, "--seq", "64K", *one)
+
+    total, full, window = (found["results"][0] for found in (model, layer, slide))
+    assert total["time_s"] == pytest.approx(12 * full["time_s"] + 12 * window["time_s"])
+    assert [(kind["layers"], kind["mask"]) for kind in total["kinds"]] == [(12, "causal"), (12, "window:128")]
+    assert [kind["time_s"] for kind in total["kinds"]] == pytest.approx([12 * full["time_s"], 12 * window["time_s"]])
+    assert model["bound"]["seconds"] == pytest.approx(12 * layer["bound"]["seconds"] + 12 * slide["bound"]["seconds"])
+    assert model["problem"]["kinds"] == [{"layers": 12, "mask": "causal"}, {"layers": 12, "mask": "window:128"}]
+    assert window["time_s"] < full["time_s"]
+
+
+def test_what_the_times_are_of_is_said_where_layers_differ(capsys):
+    kinds = "gpt-oss-20b has 12 with mask causal and 12 with mask window:128"
+
+    layer, model = (
+        shown(capsys, "compare", *GPT_OSS, "--algorithms", "ring", *per) for per in ([], ["--per", "model"])
+    )
+
+    assert "of one layer, attention only; the layer has mask causal" in layer
+    assert f"{kinds}: --per model adds them up" in layer
+    assert "of all layers of the model, attention only" in model
+    assert f"{kinds}\n" in model
+
+
+def test_simulate_runs_one_layer_and_says_so_of_a_model_of_several_kinds(capsys):
+    assert run(["simulate", "ring", *GPT_OSS, "--per", "model"]) == 2
+
+    assert "simulate runs one layer, and gpt-oss-20b has 12 with mask causal and 12" in capsys.readouterr().err

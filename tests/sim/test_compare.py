@@ -7,7 +7,8 @@ import pytest
 import algorithms
 from algorithms.ir import Attention, Mesh, ScheduleError
 from algorithms.ir.job import Job, factorisations, share_out
-from sim.compare import Candidate, candidates, compare, layouts, run
+from sim.candidates import Candidate, candidates, layouts
+from sim.compare import compare, run
 from sim.jitter import Jitter
 from sim.pacing import Pacing
 from sim.result import Errors, tied

@@ -127,6 +127,17 @@ def test_every_assumption_is_named_with_its_value():
         assert shown in text
 
 
+def test_keys_and_values_in_8_bits_are_read_in_half_the_time():
+    def memory(kv_dtype):
+        problem = Attention(32, 8, 128, 1, 1 << 20, phase="decode", kv_dtype=kv_dtype)
+        schedule = find("helix")["decode"](problem, Mesh(cp=8))
+        (op,) = (op for op in schedule.ops if op.kind == "attend")
+        return float(Site(dgx_h100(1)).machine.parts(op, problem, schedule.mesh.grid(), (8,)).memory.max())
+
+    assert memory("float8_e4m3") == pytest.approx(memory("bfloat16") / 2, rel=1e-3)
+    assert memory("bfloat16") == pytest.approx(2 * (1 << 17) * 8 * 128 * 2 / (0.65 * 3350e9), rel=1e-3)
+
+
 def test_a_reduction_inside_a_collective_moves_what_is_assumed():
     def seconds(**costs):
         return Site(dgx_h100(1), Costs(**costs)).machine.reduce_seconds(1e9)

@@ -9,13 +9,19 @@ from hypothesis import strategies as st
 
 from algorithms import find
 from algorithms.ir import Attention, Mesh
+from algorithms.ways import DEFAULT
+from sim import engine, fastest, maxplus
+from sim import simulate as simulation
 from sim.critical import critical_path
 from sim.engine import run
+from sim.fastest import run_fastest
 from sim.faults import Fault
 from sim.jitter import Jitter
+from sim.lower import lower
 from sim.network import Network
 from sim.program import Program, freeze
-from sim.simulate import simulate
+from sim.simulate import Site, simulate
+from sim.summary import by_kind
 from tests.sim.drawn import meshed, programs
 from tests.sim.graphs import MiB, one_send, shared_nic, star, two_level, us
 from topologies.basic import switch
@@ -123,3 +129,82 @@ def test_alike_neighbours_are_one_piece():
 
     assert [(piece.op, piece.end) for piece in path.pieces] == [("op 0 to op 2", spans.makespan)]
     assert np.isclose(path.record()["totals"][0]["seconds"], 3 * us)
+
+
+def path_of(frozen, spans):
+    return critical_path(frozen, spans, lambda op: ("compute", f"op {op}"))
+
+
+def frozen_of(name, mask, layout, n, **axes):
+    """An algorithm on 64 H100s."""
+    schedule = find(name)["prefill"](Attention(8, 8, 64, n, n, mask=mask, layout=layout), Mesh(**axes))
+    site = Site(dgx_h100(8))
+    return freeze(lower(schedule, site.machine, DEFAULT).program, site.network)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("ring", "full", "contiguous", 1 << 20),
+        ("ring", "causal", "zigzag", 1 << 20),
+        ("ring", "causal", "zigzag", 1 << 13),  # bound by its links
+        ("attention2d", "full", "contiguous", 1 << 20),
+        ("attention2d", "causal", "zigzag", 1 << 20),
+        ("attention2d", "causal", "zigzag", 1 << 14),
+    ],
+)
+def test_the_path_of_classes_is_that_of_ranks(case, monkeypatch):
+    monkeypatch.setattr(fastest, "SMALL", 0)
+    frozen = frozen_of(*case, **({"ring": 64} if case[0] == "ring" else {"row": 8, "col": 8}))
+    spans = run_fastest(frozen, "path")
+
+    assert spans.how.startswith("folded to")
+    assert path_of(frozen, spans) == path_of(frozen, run(frozen))
+
+
+@given(meshed(), st.sampled_from([star, two_level, shared_nic]))
+def test_the_path_is_the_same_however_the_times_were_found(program, graph):
+    frozen = freeze(program, Network(graph(program.ranks)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fastest, "SMALL", 0)
+        patch.setattr(maxplus, "WHOLE", 0)
+        patch.setattr(maxplus, "BATCH", 2 * program.ranks)
+        spans = run_fastest(frozen, "path")
+        assert path_of(frozen, spans) == path_of(frozen, run(frozen))
+
+
+@pytest.mark.parametrize("n", [(1 << 20) + 1, 8200 * 64 + 77])
+def test_the_path_of_an_uneven_ring_is_found_by_running_stretches_again(n, monkeypatch):
+    frozen = frozen_of("ring", "causal", "zigzag", n, ring=64)
+    monkeypatch.setattr(maxplus, "BATCH", 64 * 16)
+    full = run_fastest(frozen, "path")
+    monkeypatch.setattr(maxplus, "WHOLE", 0)
+    short = run_fastest(frozen, "path")
+
+    assert (full.how, full.start.ndim, short.how, short.start.ndim) == ("max-plus", 2, "max-plus", 1)
+    assert path_of(frozen, short) == path_of(frozen, full) == path_of(frozen, run(frozen))
+
+
+@pytest.mark.parametrize("layout", ["zigzag", "contiguous"])
+def test_a_run_too_large_to_keep_has_the_same_path_and_the_same_sums(layout, monkeypatch):
+    problem = Attention(8, 8, 64, 1 << 18, 1 << 18, mask="causal", layout=layout)
+    schedule = find("ring")["prefill"](problem, Mesh(ring=64))
+    full = simulate(schedule, dgx_h100(8), path=True)
+    monkeypatch.setattr(simulation, "FULL_RECORD", 0)
+    short = simulate(schedule, dgx_h100(8), path=True)
+
+    path = short.about["critical_path"]
+    assert short.extent
+    assert path == full.about["critical_path"]
+    assert sum(row["seconds"] for row in path["totals"]) == pytest.approx(short.makespan, rel=1e-12)
+    assert by_kind(schedule, short) == by_kind(schedule, full)
+
+
+def test_why_there_is_none_is_said(monkeypatch):
+    schedule = find("ulysses")["prefill"](Attention(64, 64, 64, 1 << 18, 1 << 18), Mesh(ulysses=64))
+    monkeypatch.setattr(simulation, "FULL_RECORD", 0)
+    monkeypatch.setattr(engine, "KEPT", 0)
+    about = simulate(schedule, dgx_h100(8), path=True, faults=[Fault("slow", "gpu:3", 0.5, 1 * ms, 3 * ms)]).about
+
+    assert "critical_path" not in about
+    assert "event by event" in about["no_critical_path"]

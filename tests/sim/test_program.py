@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from sim.engine import run
 from sim.network import Network
 from sim.program import Program, freeze
+from sim.rows import Row
 from tests.sim.graphs import shift, star
 
 
@@ -82,7 +84,17 @@ def test_a_program_that_memory_cannot_hold_is_refused_before_it_fills_it(monkeyp
     monkeypatch.setattr("sim.program._free_memory", lambda: 10 * 40 * 4)
     program = Program(4)
     for step in range(10):
-        program.permute([1, 2, 3, 0], np.full(4, step))
+        program.permute([1, 2, 3, 0], np.arange(4) + step)
 
     with pytest.raises(ValueError, match="no memory for more than 10 steps of 4 ranks"):
-        program.permute([1, 2, 3, 0], np.full(4, 10))
+        program.permute([1, 2, 3, 0], np.arange(4) + 10)
+
+
+def test_a_number_that_a_code_chooses_takes_little_memory(monkeypatch):
+    monkeypatch.setattr("sim.program._free_memory", lambda: 10 * 40 * 4)
+    program = Program(4)
+    for step in range(100):
+        program.compute(Row(np.array([1.0, 2.0 + step]), np.array([0, 1, 1, 0], np.uint8)))
+
+    with pytest.raises(ValueError, match="no memory for more than 50 steps of 4 ranks, 8 bytes each"):
+        run(freeze(program, Network(star(4))))

@@ -10,6 +10,7 @@ import algorithms
 from algorithms.ir import Attention
 from algorithms.ir.job import Job
 from sim import report
+from sim.candidates import Refusal
 from sim.compare import compare
 from sim.simulate import Site
 from topologies.basic import switch
@@ -142,3 +143,27 @@ def test_a_long_text_is_indented_under_its_lead():
     assert first.startswith("  - word")
     assert others
     assert all(line.startswith("    word") for line in others)
+
+
+def test_what_was_left_out_is_counted_in_a_line():
+    refused = [Refusal("usp", {"ring": 8, "ulysses": 2}, "no"), Refusal("usp", {"ring": 4, "ulysses": 4}, "no")]
+
+    assert report.partly([*refused, refused[0], Refusal("ring", {"ring": 16}, "no")]) == [
+        "meshes that cannot run, with the reasons in --json: 2 of usp, 1 of ring"
+    ]
+    assert report.untried({"loongtrain": 3}) == [
+        "orders of mesh axes that were not tried, one of which --mesh takes: 3 of loongtrain"
+    ]
+    assert report.partly([]) == report.untried({}) == []
+
+
+def test_an_algorithm_that_cannot_run_is_named_once_with_how_many_reasons_it_has():
+    refused = [Refusal("usp", {"ring": 8, "ulysses": 2}, "first"), Refusal("tree", None, "decode only")]
+    file = io.StringIO()
+    with report.printing(file) as out:
+        report.refusals(out, [*refused, Refusal("usp", {"ring": 4, "ulysses": 4}, "second")])
+
+    assert file.getvalue().splitlines() == [
+        "  usp on ring=8,ulysses=2: first (and 1 more, in --json)",
+        "  tree: decode only",
+    ]
