@@ -92,8 +92,9 @@ class _Order:
         for op in self.schedule.ops:
             if op.stream is not None:
                 continue
-            for v in op.inputs:
-                self.finish(self.source[v.id])
+            for source in [self.source[v.id] for v in op.inputs]:
+                if source.id not in self.done:
+                    self.finish(source)
             self.post_ready()
             self.out.append(Step("run", op))
             self.done.add(op.id)
@@ -108,8 +109,10 @@ class _Order:
                 self.post(queue.pop())
 
     def ready(self, op: Op) -> bool:
-        before = (*(self.source[v.id] for v in op.inputs), *self.blocked.get(op.id, ()))
-        return all(b.id in self.done for b in before)
+        for v in op.inputs:
+            if self.source[v.id].id not in self.done:
+                return False
+        return all([b.id in self.done for b in self.blocked.get(op.id, ())])
 
     def post(self, op: Op) -> None:
         self.out.append(Step("post", op))
