@@ -129,8 +129,9 @@ class _Order:
         for op in self.schedule.ops:
             if op.stream is not None or is_view(op):
                 continue
-            for v in op.inputs:
-                self.finish(self.source[v.id])
+            for source in [self.source[v.id] for v in op.inputs]:
+                if source.id not in self.done:
+                    self.finish(source)
             self.post_ready()
             self.out.append(Step("run", op))
             self.end(op)
@@ -158,7 +159,10 @@ class _Order:
         yield from self.blocked.get(op.id, ())
 
     def ready(self, op: Op) -> bool:
-        return all(b.id in self.done for b in self.before(op))
+        for v in op.inputs:
+            if self.source[v.id].id not in self.done:
+                return False
+        return all([b.id in self.done for b in self.blocked.get(op.id, ())])
 
     def post(self, op: Op) -> None:
         self.out.append(Step("post", op))

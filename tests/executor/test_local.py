@@ -15,6 +15,7 @@ from executor import local
 from executor.arrays import random_inputs
 from tests.algorithms.tracing import traced
 from tests.executor.drawn import PROGRAMS, chosen_ways, judged, schedules
+from tests.nightly import MORE
 
 DOUBLE = {"dtype": "float64", "state_dtype": "float64", "grad_dtype": "float64"}
 KERNELS = st.sampled_from(["numpy", "numba", "dense"])
@@ -24,7 +25,7 @@ def problem(**sizes):
     return Attention(**{"heads": 4, "kv_heads": 2, "head_dim": 8, "query_len": 32, "key_len": 32, **DOUBLE, **sizes})
 
 
-@settings(max_examples=200)
+@settings(max_examples=200 * MORE)
 @given(schedules(), KERNELS, st.integers(0, 2**20))
 def test_any_algorithm_equals_dense_attention_and_holds_the_bytes_of_the_fixed_order(schedule, kernel, seed):
     ran, verdict = judged(schedule, local.run, seed, kernel=kernel)
@@ -33,7 +34,7 @@ def test_any_algorithm_equals_dense_attention_and_holds_the_bytes_of_the_fixed_o
     assert ran.peak.tolist() == peak_bytes(schedule).tolist()
 
 
-@settings(max_examples=100)
+@settings(max_examples=100 * MORE)
 @given(schedules(largest=24), chosen_ways())
 def test_any_way_of_its_collectives_is_as_exact_and_sends_the_bytes_of_the_schedule(schedule, ways):
     ran, verdict = judged(schedule, local.run, kernel="numpy", ways=ways)
