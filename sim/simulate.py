@@ -19,7 +19,7 @@ from sim.conditions import Conditions
 from sim.costs import Costs, Machine
 from sim.critical import critical_path
 from sim.engine import KEPT, keeps_times
-from sim.estimate import Notice, warning
+from sim.estimate import Notice, check_crowd, crowding, warning
 from sim.fastest import Ahead, run_fastest
 from sim.faults import REROUTE_DELAY, Fault
 from sim.jitter import Jitter, jittered
@@ -66,6 +66,7 @@ def simulate(
     record: str = "auto",
     progress: Progress | None = None,
     notice: Notice | None = None,
+    most: float = np.inf,
 ) -> Timeline:
     """Time a schedule on a cluster.
 
@@ -80,6 +81,7 @@ def simulate(
         path: whether to find the critical path, for `about`, or else to say there why there is none.
         record: "full" keeps every rank's times, "extent" the earliest start and latest end; "auto" by size.
         notice: is told, before a run that will take long or much memory, what it will take.
+        most: seconds that a run may take whose flows crowd the links.
     Returns:
         The timeline, with bytes by link class, peak memory and the effective mesh, ways and assumptions in `about`.
     Raises:
@@ -87,6 +89,7 @@ def simulate(
         NothingMovedError: a communication op without a byte.
         NoPathError: a fault leaves a flow without a path.
         StallError: nothing can ever end.
+        CrowdedError: it would take longer than `most`.
     """
     chosen = dict(ways or {})
     for collective, way in chosen.items():
@@ -105,7 +108,10 @@ def simulate(
     how: Record = "full" if full else "path" if path else "extent"
 
     def ahead(frozen: Frozen) -> None:
-        if notice is not None and (text := warning(frozen, full or (path and keeps_times(frozen)))):
+        streams = len({op.stream for op in schedule.ops if op.stream is not None})
+        check_crowd(frozen, streams, most)
+        keeps = full or (path and keeps_times(frozen))
+        if notice is not None and (text := warning(frozen, keeps, crowding(streams))):
             notice(text)
 
     frozen, spans = _run(frozen, conditions, how, progress, ahead)
@@ -183,6 +189,8 @@ def _timeline(
     ran = last >= 0  # a load is there before the clock starts
     start[ran] = spans.start[first[ran]].reshape(-1, columns)
     end[ran] = spans.end[last[ran]].reshape(-1, columns)
+    for view, shown in lowered.shown.items():
+        start[view] = end[view] = spans.end[list(shown)].max(0, initial=0.0)
     return Timeline(
         clock="simulated",
         ops=named,

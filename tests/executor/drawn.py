@@ -1,5 +1,6 @@
 """Problems, meshes and ways as hypothesis draws them, and how a run is held against dense attention."""
 
+import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
@@ -8,7 +9,7 @@ from algorithms import ways
 from algorithms.ir import Attention, Inapplicable, Mesh
 from algorithms.ir.job import factorisations
 from algorithms.ir.layout import LAYOUTS
-from algorithms.ir.mask import MASKS
+from algorithms.ir.mask import Mask
 from executor.arrays import random_inputs
 from executor.exact import judge, reference
 
@@ -27,13 +28,38 @@ def meshes(draw, program, largest=64):
 
 
 @st.composite
+def tokens(draw, phase, batch):
+    """Lengths, and a mask and a layout for them: documents are a batch of their own in decode."""
+    new, cached = draw(st.integers(1, 4 if phase == "decode" else 70)), draw(st.integers(0, 70))
+    layout = draw(st.sampled_from([*LAYOUTS, "pages:4"]))
+    causal, window = draw(st.sampled_from([(False, 0), (True, 0), (True, draw(st.integers(1, 40)))]))
+    if (phase == "decode" and batch > 1) or draw(st.booleans()):
+        return {"query_len": new, "key_len": new + cached, "mask": Mask(causal, window), "layout": layout}
+    if phase == "decode":
+        lengths = draw(st.lists(st.integers(new, new + 20), min_size=1, max_size=5))
+        new *= len(lengths)
+    else:
+        ends = draw(st.sets(st.integers(1, new + cached), max_size=5)) | {new + cached}
+        lengths = np.diff([0, *sorted(ends)]).tolist()
+    dealt = draw(st.sampled_from([layout, "documents"]))
+    return {"query_len": new, "key_len": sum(lengths), "mask": Mask(causal, window, tuple(lengths)), "layout": dealt}
+
+
+@st.composite
+def scores(draw):
+    """What changes the scores: mostly nothing."""
+    softcap, alibi, sinks = draw(st.sampled_from([(0.0, False, False), (0.0, False, True), (1.5, True, True)]))
+    return {"softcap": softcap, "alibi": alibi, "sinks": sinks}
+
+
+@st.composite
 def problems(draw, phase, mesh):
     """A problem that the mesh's tp and dp divide."""
     tp, dp = mesh.axes["tp"], mesh.axes["dp"]
     kv_heads = draw(st.sampled_from([1, 2, 3])) * draw(st.sampled_from([1, tp]))
     group = draw(st.sampled_from([1, 2, 3])) * draw(st.sampled_from([tp, mesh.size]))
     shared, width = draw(st.booleans()), draw(st.integers(1, 9))
-    new = draw(st.integers(1, 4 if phase == "decode" else 70))
+    batch = dp * draw(st.integers(1, 2))
     dtype = draw(st.sampled_from(list(STATES)))
     state = draw(st.sampled_from(STATES[dtype]))
     return Attention(
@@ -42,15 +68,13 @@ def problems(draw, phase, mesh):
         head_dim=width,
         head_dim_v=draw(st.integers(1, width if shared else 9)),
         shared_kv=shared,
-        query_len=new,
-        key_len=new + draw(st.integers(0, 70)),
-        batch=dp * draw(st.integers(1, 2)),
+        batch=batch,
         dtype=dtype,
         state_dtype=state,
         grad_dtype=state,
-        mask=draw(st.sampled_from(MASKS)),
-        layout=draw(st.sampled_from([*LAYOUTS, "pages:4"])),
         phase=phase,
+        **draw(tokens(phase, batch)),
+        **draw(scores()),
     )
 
 

@@ -197,3 +197,32 @@ class TestUnderMPI:
         done = command("check", "ring", "--inputs", tmp_path / "in.npz", ranks=2, timeout=60)
 
         assert_refused(done, "inputs must be finite: q[1, 2, 3] is nan")
+
+
+def test_sinks_in_the_file_are_the_problems(arrays, check):
+    arrays |= {"sinks": np.array([0.5, 80.0, -3.0, 0.0])}
+
+    assert "sinks" in worst(check(arrays, "--mask", "causal", "--json"))
+    assert "sinks" in worst(check(arrays | {"do": normal(9, 4, 5)}, "--mask", "window:4", "--json", name="ring"))
+    assert_one_line(check(arrays | {"sinks": normal(3)}, "--mask", "full"), "input sinks must be float64 (4,)")
+
+
+def test_sinks_that_are_asked_for_must_be_in_the_file(arrays, check):
+    assert_one_line(check(arrays, "--mask", "full", "--sinks"), "input sinks is missing: expected float64 (4,)")
+
+
+def test_arrays_of_packed_documents_and_of_a_ragged_batch(arrays, check):
+    assert "documents:6+7" in worst(check(arrays, "--lengths", "6,7", "--json"))
+    ragged = arrays | {"q": normal(4, 4, 8)}  # the last two of each
+    assert "documents:6+7 4 of 13" in worst(
+        check(ragged, "--lengths", "6,7", "--phase", "decode", "--json", name="tree")
+    )
+
+
+def test_a_cap_brings_scores_together_that_would_prove_nothing(check):
+    arrays = {"q": normal(200, 1, 8, dtype="float32"), "k": normal(200, 1, 8, dtype="float32")}
+    large = {name: 200 * x for name, x in arrays.items()} | {"v": normal(200, 1, 5, dtype="float32")}
+
+    assert_one_line(check(large, "--mask", "causal", "--phase", "prefill"), "tells too few weights apart")
+    status, _, _ = check(large, "--mask", "causal", "--softcap", "50", "--phase", "prefill")
+    assert status == 0
