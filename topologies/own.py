@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from topologies import Topology
+    from topologies.fabrics import Fabric
 
 NUMBERS = (*GPU_NUMBERS, "bandwidth", "latency")
 
@@ -38,8 +39,8 @@ def load(name: str) -> "Topology":
         raise ValueError(f"no function {function!r} in {path}")
 
     @functools.wraps(body)
-    def topology(*size: int) -> "nx.DiGraph":
-        graph = _call(body, name, size)
+    def topology(*size: int, **fabric: "Fabric") -> "nx.DiGraph":
+        graph = _call(body, name, size, fabric)
         _complete(graph, name, size)
         return graph
 
@@ -64,13 +65,13 @@ def _run(path: Path) -> ModuleType:
     return module
 
 
-def _call(body: "Topology", name: str, size: tuple[int, ...]) -> "nx.DiGraph":
+def _call(body: "Topology", name: str, size: tuple[int, ...], fabric: "dict[str, Fabric]") -> "nx.DiGraph":
     """Call a stranger's function; whatever it raises becomes a ValueError that names it."""
     import networkx as nx
 
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            graph = body(*size)
+            graph = body(*size, **fabric)
     except (Exception, SystemExit) as error:
         raise ValueError(f"{name} failed on {_written(size)}: {_one_line(error)}") from error
     if not isinstance(graph, nx.DiGraph):

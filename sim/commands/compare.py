@@ -13,7 +13,7 @@ from sim.commands.faulty import Faulty, assumptions, fault_options
 from sim.commands.faulty import describe as faults_text
 from sim.commands.progress import progress
 from sim.commands.setup import Setup, Wanted, set_up, simulator_options
-from topologies.options import cluster_options
+from topologies.options import Named, cluster_options
 
 if TYPE_CHECKING:
     from sim.compare import Comparison
@@ -42,9 +42,7 @@ class Broken(NamedTuple):
     help="Show every mesh and layout in the table, not the best of each algorithm; --json has them all.",
 )
 def command(
-    cluster: str,
-    nodes: int | None,
-    gpus: int | None,
+    named: Named,
     asked: Asked,
     algorithms: str,
     wanted: Wanted,
@@ -57,7 +55,7 @@ def command(
     """
     programs = algorithms_from(algorithms)
     broken = Broken(*faulty.read())
-    setup = set_up(asked, wanted, cluster, nodes, gpus)
+    setup = set_up(asked, wanted, named)
 
     from sim.compare import compare
 

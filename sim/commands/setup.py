@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from algorithms.models import Model
     from sim.result import Errors, Result
     from sim.simulate import Site
+    from topologies.options import Named
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -119,7 +120,7 @@ class Setup:
         ]
 
 
-def set_up(asked: Asked, wanted: Wanted, cluster: str, nodes: int | None, gpus: int | None) -> Setup:
+def set_up(asked: Asked, wanted: Wanted, named: Named) -> Setup:
     """Check all options and make ready to simulate.
 
     Raises:
@@ -139,13 +140,12 @@ def set_up(asked: Asked, wanted: Wanted, cluster: str, nodes: int | None, gpus: 
     from sim.placement import placed
     from sim.result import Errors
     from sim.simulate import Site
-    from topologies.options import build
 
     if wanted.kernel is not None and wanted.kernel not in KERNELS:
         raise ValueError(unknown("kernel", wanted.kernel, KERNELS))
     errors = Errors(wanted.compute_error, wanted.comm_error).check()
     ways = parse(asked.ways)
-    graph, used = build(cluster, nodes, gpus)
+    graph, used = named.build()
     job = job_from(asked, used, f"cluster {graph.graph['name']} has {used} GPUs")
     costs = assume(Costs(kernel=wanted.kernel), wanted.assume)
     site = Site(graph, costs, placed(wanted.placement, graph, job.size))

@@ -14,7 +14,7 @@ from sim.commands.faulty import Faulty, fault_options
 from sim.commands.progress import progress
 from sim.commands.setup import Setup, Wanted, set_up, simulator_options
 from sim.commands.whatif import WhatIf, Wishes, what_if_options
-from topologies.options import cluster_options
+from topologies.options import Named, cluster_options
 
 if TYPE_CHECKING:
     from algorithms.ir import Schedule
@@ -36,9 +36,7 @@ SCHEMA = "ringloom.simulate/1"
 @click.option("--program", is_flag=True, help="Print the schedule too.")
 def command(
     algorithm: str,
-    cluster: str,
-    nodes: int | None,
-    gpus: int | None,
+    named: Named,
     asked: Asked,
     wanted: Wanted,
     faulty: Faulty,
@@ -54,7 +52,7 @@ def command(
     if len(programs) != 1:
         raise ValueError(f"simulate takes one algorithm, got {algorithm}; compare ranks several")
     asked_if = whatif.what_if(wishes, faulty)
-    setup = set_up(asked, wanted, cluster, nodes, gpus)
+    setup = set_up(asked, wanted, named)
     candidate = choose(programs, setup, asked.layout)
 
     from sim.bound import bound
