@@ -12,7 +12,7 @@ from algorithms.ir.mask import count_pairs
 from algorithms.ir.mesh import Mesh
 from algorithms.ir.problem import ITEMSIZE, Attention
 from algorithms.ir.tokens import Runs
-from sim.network import machines_of
+from sim.roads import machines_of
 from sim.simulate import Site
 
 

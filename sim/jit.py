@@ -11,7 +11,17 @@ from typing import Any, TypeVar
 
 from numba import njit
 
-COMPILED_FILES = ("jit.py", "state.py", "routes.py", "maxmin.py", "step.py", "refine.py", "apart.py", "maxplus.py")
+COMPILED_FILES = (
+    "jit.py",
+    "state.py",
+    "roads.py",
+    "routes.py",
+    "maxmin.py",
+    "step.py",
+    "refine.py",
+    "apart.py",
+    "maxplus.py",
+)
 
 _njit: Any = njit  # its type stubs lack `_nrt` and others
 

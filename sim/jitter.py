@@ -11,16 +11,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sim.handicap import scaled
+from sim.hashing import Words, hashed
 from sim.lower import Lowered
 from sim.program import Frozen
 from sim.state import Floats
-
-Words = npt.NDArray[np.uint64]
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_MIX = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
 
 
 @dataclass(frozen=True)
@@ -41,10 +37,10 @@ class Jitter:
         """The factors of an op on each rank, (ranks,)."""
         key: Words = np.array([self.seed], np.uint64)
         for number in (self.repeat, op):
-            key = _hashed(key) + np.array([number], np.uint64)
+            key = hashed(key) + np.array([number], np.uint64)
         places: Words = np.arange(ranks).astype(np.uint64)
-        words = _hashed(_hashed(key) + places)
-        first, second = (_uniform(w) for w in (words, _hashed(words)))
+        words = hashed(hashed(key) + places)
+        first, second = (_uniform(w) for w in (words, hashed(words)))
         normal = np.sqrt(-2 * np.log(first)) * np.cos(2 * np.pi * second)  # Box and Muller
         variance = math.log1p(self.spread**2)
         return np.asarray(np.exp(math.sqrt(variance) * normal - variance / 2))
@@ -68,15 +64,6 @@ class Band(NamedTuple):
         """The band of some times."""
         p10, median, p90 = np.quantile(seconds, (0.1, 0.5, 0.9))
         return cls(float(median), float(p10), float(p90))
-
-
-def _hashed(words: Words) -> Words:
-    """SplitMix64: as good as independent for words that differ."""
-    with np.errstate(over="ignore"):
-        words = words + _STEP
-        for shift, factor in _MIX:
-            words = (words ^ (words >> np.uint64(shift))) * factor
-        return words ^ (words >> np.uint64(31))
 
 
 def _uniform(words: Words) -> Floats:

@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 
 from algorithms import unknown
-from sim.network import machines_of
+from sim.roads import machines_of
 
 NAMES = ("identity", "node", "rail", "snake", "shuffle:SEED", "list:GPU,GPU,...")
 Machines = list[list[int]]  # the GPUs of each machine, in the order of their ranks

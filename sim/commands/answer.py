@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from algorithms.ir.timeline import Timeline
     from sim.commands.setup import Setup, Wanted
     from sim.result import Result
+    from sim.simulate import Site
 
 
 def scaled(setup: Setup, found: Result) -> Result:
@@ -22,6 +23,8 @@ def scaled(setup: Setup, found: Result) -> Result:
 
 def head(setup: Setup, results: Iterable[Result]) -> dict[str, Any]:
     """The fields with which every JSON answer begins."""
+    from sim.simulate import routing_record
+
     graph, model = setup.site.graph, setup.model
     return {
         "ringloom": version(),
@@ -30,6 +33,7 @@ def head(setup: Setup, results: Iterable[Result]) -> dict[str, Any]:
             "gpus": sum(rank is not None for _, rank in graph.nodes(data="rank")),
             "used": setup.job.size,
             "gpu": sorted(set(setup.site.machine.names)),
+            "fabric": graph.graph.get("fabric"),
             "sources": dict(graph.graph.get("sources", {})),
         },
         "problem": {
@@ -45,6 +49,7 @@ def head(setup: Setup, results: Iterable[Result]) -> dict[str, Any]:
             "dp": setup.job.dp,
         },
         "placement": {"name": setup.placement, "gpus": setup.site.network.gpus},
+        "routing": routing_record(setup.site.network),
         "assumptions": setup.assumptions(results),
         "costs": setup.costs,
     }
@@ -71,9 +76,20 @@ def describe(setup: Setup) -> dict[str, str]:
         + (f", gradients {p.grad_dtype}" if p.phase == "train" else ""),
         "job": f"tp={job.tp} cp={job.cp} dp={job.dp}: {job.size} ranks, "
         + placement.describe(setup.placement, setup.site.network.gpus),
+        "routing": _routing(setup.site),
         "times": f"of {'all layers of the model' if setup.per == 'model' else 'one layer'}, attention only",
     }
-    return {name: text for name, text in facts.items() if name != "model" or setup.model.name}
+    said = {"model": bool(setup.model.name), "routing": bool(facts["routing"])}
+    return {name: text for name, text in facts.items() if said.get(name, True)}
+
+
+def _routing(site: Site) -> str:
+    """How paths are chosen; empty where there is nothing to choose."""
+    pairs, most = site.network.choices
+    if site.routing.name == "ideal":
+        return "ideal: every flow is split equally over its equal paths"
+    chosen = f"ecmp, seed {site.routing.seed}" if site.routing.varies else "static, the first of equal paths"
+    return f"{chosen}: {pairs:,} pairs of ranks that send have equal paths, up to {most:,}" if pairs else ""
 
 
 def write_files(schedule: Schedule, timeline: Timeline, setup: Setup, wanted: Wanted) -> None:

@@ -12,7 +12,7 @@ from algorithms.options import Asked, algorithms_from, algorithms_option, proble
 from sim.commands.faulty import Faulty, assumptions, fault_options
 from sim.commands.faulty import describe as faults_text
 from sim.commands.progress import progress
-from sim.commands.setup import Setup, Wanted, set_up, simulator_options
+from sim.commands.setup import Setup, Wanted, check_routing, set_up, simulator_options
 from topologies.options import Named, cluster_options
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def command(
             **broken._asdict(),
         )
     _check_ways(setup, found)
+    check_routing(setup, wanted)
     if not found.ranked:
         raise ValueError(f"no algorithm can run: {_reasons(found)}")
     if wanted.json:

@@ -32,6 +32,7 @@ class Wanted:
     compute_error: float
     comm_error: float
     placement: str
+    routing: str | None
     per: str
     json: bool
     trace: str | None
@@ -60,6 +61,12 @@ _OPTIONS = (
         show_default=True,
         metavar="NAME",
         help="Which GPU runs which rank: identity, node, rail, snake, shuffle:SEED or list:0,8,1,9,...",
+    ),
+    click.option(
+        "--routing",
+        metavar="NAME",
+        help="Which of its equal paths a flow takes: static (the first), ecmp[:seed=N] (by a hash of both ends), ideal "
+        "(split equally over all).  [default: ecmp on a fat_tree, else static]",
     ),
     click.option(
         "--per",
@@ -114,6 +121,7 @@ class Setup:
         }
         return [
             *(text for text, what in about.items() if what not in unused),
+            *self.site.routing.assumptions(),
             *self.model.assumption(self.problem.phase),
             *self.site.machine.assumptions(self.problem, touched),
             self.errors.assumption(),
@@ -139,8 +147,10 @@ def set_up(asked: Asked, wanted: Wanted, named: Named) -> Setup:
     from sim.kernel_table import KERNELS
     from sim.placement import placed
     from sim.result import Errors
+    from sim.routing import parse as routing_from
     from sim.simulate import Site
 
+    routing = routing_from(wanted.routing) if wanted.routing is not None else None
     if wanted.kernel is not None and wanted.kernel not in KERNELS:
         raise ValueError(unknown("kernel", wanted.kernel, KERNELS))
     errors = Errors(wanted.compute_error, wanted.comm_error).check()
@@ -148,11 +158,23 @@ def set_up(asked: Asked, wanted: Wanted, named: Named) -> Setup:
     graph, used = named.build()
     job = job_from(asked, used, f"cluster {graph.graph['name']} has {used} GPUs")
     costs = assume(Costs(kernel=wanted.kernel), wanted.assume)
-    site = Site(graph, costs, placed(wanted.placement, graph, job.size))
+    site = Site(graph, costs, placed(wanted.placement, graph, job.size), routing)
+    if site.routing.name == "ideal" and len(site.graph) == len(graph):
+        raise ValueError(f"--routing ideal changes nothing: {site.name} has no switches for equal paths")
     for option, value in (("--kernel", wanted.kernel), ("--assume", wanted.assume.strip())):
         if value and not any(site.machine.names):
             raise ValueError(f"{option} {value} changes nothing: {site.name} is idealised, its GPUs have no model name")
     return Setup(model, problem, job, site, ways, errors, wanted.per, wanted.placement, asked.layout)
+
+
+def check_routing(setup: Setup, wanted: Wanted) -> None:
+    """Refuse a hash that had nothing to choose.
+
+    Raises:
+        ValueError: --routing ecmp, where every pair of ranks that sends has one best path.
+    """
+    if wanted.routing is not None and setup.site.routing.varies and not setup.site.network.choices[0]:
+        raise ValueError(f"--routing {wanted.routing} changes nothing: on {setup.site.name} no flow has equal paths")
 
 
 def _check_files(wanted: Wanted) -> None:

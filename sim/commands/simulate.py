@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -12,7 +13,7 @@ from algorithms.options import Asked, algorithms_from, problem_options
 from sim.commands import whatif
 from sim.commands.faulty import Faulty, fault_options
 from sim.commands.progress import progress
-from sim.commands.setup import Setup, Wanted, set_up, simulator_options
+from sim.commands.setup import Setup, Wanted, check_routing, set_up, simulator_options
 from sim.commands.whatif import WhatIf, Wishes, what_if_options
 from topologies.options import Named, cluster_options
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from sim.bound import Bound
     from sim.compare import Candidate
     from sim.result import Result
+    from sim.simulate import Site
 
 SCHEMA = "ringloom.simulate/1"
 
@@ -51,16 +53,19 @@ def command(
     programs = algorithms_from(algorithm)
     if len(programs) != 1:
         raise ValueError(f"simulate takes one algorithm, got {algorithm}; compare ranks several")
-    asked_if = whatif.what_if(wishes, faulty)
     setup = set_up(asked, wanted, named)
+    asked_if = whatif.what_if(wishes, faulty, setup.site.routing)
     candidate = choose(programs, setup, asked.layout)
+    sites = [setup.site.repeat(number) for number in range(len(asked_if.jitters))]
 
     from sim.bound import bound
     from sim.result import result
 
-    schedule, timelines = run_all(candidate, setup, asked_if, "full" if wanted.trace else "auto")
+    schedule, timelines = run_all(candidate, sites, setup.ways, asked_if, "full" if wanted.trace else "auto")
+    check_routing(setup, wanted)
     times = [one.makespan for one in timelines]
-    timeline = sorted(timelines, key=lambda one: one.makespan)[(len(timelines) - 1) // 2]
+    middle = sorted(range(len(times)), key=lambda k: times[k])[(len(times) - 1) // 2]
+    timeline, setup = timelines[middle], replace(setup, site=sites[middle])
     least = bound(candidate.problem, candidate.mesh, setup.site)
     found = result(candidate.algorithm, schedule, timeline, setup.site, least, setup.errors)
     if wanted.json:
@@ -89,23 +94,25 @@ def say(text: str) -> None:
     print(f"ringloom: {text}", file=sys.stderr, flush=True)
 
 
-def run_all(candidate: Candidate, setup: Setup, asked_if: WhatIf, how: str) -> tuple[Schedule, list[Timeline]]:
-    """Simulate a candidate, once or for each repeat."""
+def run_all(
+    candidate: Candidate, sites: list[Site], ways: dict[str, str], asked_if: WhatIf, how: str
+) -> tuple[Schedule, list[Timeline]]:
+    """Simulate a candidate, once or for each repeat, which has a site of its own."""
     from sim.compare import fastest
 
     schedule = candidate.schedule()
-    whatif.check_used(asked_if, setup.ways, schedule)
+    whatif.check_used(asked_if, ways, schedule)
     timelines = []
     with progress("simulating") as report:
-        for number, jitter in enumerate(asked_if.jitters):
+        for number, (jitter, site) in enumerate(zip(asked_if.jitters, sites, strict=True)):
 
             def note(share: float, seconds: float, number: int = number) -> None:
-                report((number + share) / len(asked_if.jitters), f"{seconds * 1e3:.3g} ms simulated")
+                report((number + share) / len(sites), f"{seconds * 1e3:.3g} ms simulated")
 
             timeline = fastest(
                 schedule,
-                setup.site,
-                setup.ways,
+                site,
+                ways,
                 record=how,
                 path=True,
                 progress=note,

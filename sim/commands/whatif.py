@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sim.faults import Fault
     from sim.jitter import Jitter
     from sim.pacing import Pacing
+    from sim.routing import Routing
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 REPEATS = 10
@@ -46,7 +47,7 @@ def _size(_: click.Context, __: click.Parameter, text: str | None) -> int | None
 _OPTIONS = (
     click.option("--jitter", type=float, metavar="SHARE", help="Relative deviation of compute times, as 0.05."),
     click.option("--seed", type=int, metavar="N", help="Of the jitter.  [default: 1]"),
-    click.option("--repeats", type=int, metavar="N", help=f"Runs with jitter.  [default: {REPEATS}]"),
+    click.option("--repeats", type=int, metavar="N", help=f"Runs with jitter, or ECMP.  [default: {REPEATS}]"),
     click.option("--chunks", type=int, metavar="N", help="Cut each message of a collective into N, a pipeline."),
     click.option("--chunk-size", callback=_size, metavar="BYTES", help="The same by bytes, as 512K."),
     click.option("--channels", type=int, metavar="N", help="Chunks under way side by side.  [default: 1]"),
@@ -62,21 +63,22 @@ def what_if_options(command: _Command) -> _Command:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """Faults and jitter of a run; `jitters` has one a repeat, or a single None."""
+    """Faults, jitter and routing of a run; `jitters` has one a repeat, None where nothing but the routing varies."""
 
     faults: tuple[Fault, ...]
     reroute_delay: float
     jitters: tuple[Jitter | None, ...]
     pacing: Pacing
+    routing: Routing
 
 
-def what_if(wishes: Wishes, broken: faulty.Faulty) -> WhatIf:
-    """Read the options.
+def what_if(wishes: Wishes, broken: faulty.Faulty, routing: Routing) -> WhatIf:
+    """Read the options; a routing that has seeds is repeated with one after the other.
 
     Raises:
         ValueError: one is written wrongly, or would be ignored.
     """
-    return WhatIf(*broken.read(), _jitters(wishes), _pacing(wishes))
+    return WhatIf(*broken.read(), _jitters(wishes, routing.varies), _pacing(wishes), routing)
 
 
 def _pacing(wishes: Wishes) -> Pacing:
@@ -106,17 +108,22 @@ def check_used(asked: WhatIf, ways: Mapping[str, str], schedule: Schedule) -> No
         raise ValueError(f"--chunks changes nothing: {has}")
 
 
-def _jitters(wishes: Wishes) -> tuple[Jitter | None, ...]:
+def _jitters(wishes: Wishes, routing_varies: bool) -> tuple[Jitter | None, ...]:
     from sim.jitter import Jitter
 
     if wishes.jitter is None:
-        for name in ("seed", "repeats"):
-            if getattr(wishes, name) is not None:
-                raise ValueError(f"--{name} is for --jitter: nothing varies here")
-        return (None,)
+        if wishes.seed is not None:
+            other = "; the hash has its own, --routing ecmp:seed=N" if routing_varies else ": nothing varies here"
+            raise ValueError(f"--seed is for --jitter{other}")
+        if not routing_varies:
+            if wishes.repeats is not None:
+                raise ValueError("--repeats is for --jitter and --routing ecmp: nothing varies here")
+            return (None,)
     repeats = REPEATS if wishes.repeats is None else wishes.repeats
     if not 1 <= repeats <= MOST_REPEATS:
         raise ValueError(f"--repeats must be 1 to {MOST_REPEATS}, got {repeats}")
+    if wishes.jitter is None:
+        return (None,) * repeats
     seed = 1 if wishes.seed is None else wishes.seed
     return tuple(Jitter(wishes.jitter, seed, repeat) for repeat in range(repeats))
 
@@ -139,14 +146,23 @@ def describe(asked: WhatIf, times: list[float]) -> dict[str, str]:
         from sim import pacing as paces
 
         found["pace"] = paces.describe(pacing)
-    jitter = asked.jitters[0]
-    if jitter is not None:
+    if causes := _varying(asked):
         band = Band.of(times)
         found["varies"] = (
             f"median {format_seconds(band.median)}, p10 {format_seconds(band.p10)}, p90 {format_seconds(band.p90)} "
-            f"over {len(times)} repeats with jitter {jitter.spread:g}, seed {jitter.seed}; the middle one is shown"
+            f"over {len(times)} repeat{'s' * (len(times) > 1)} with {' and '.join(causes)}; the middle one is shown"
         )
     return found
+
+
+def _varying(asked: WhatIf) -> list[str]:
+    """What differs from repeat to repeat, in words."""
+    jitter, routing = asked.jitters[0], asked.routing
+    causes = [] if jitter is None else [f"jitter {jitter.spread:g}, seed {jitter.seed}"]
+    if routing.varies:
+        last = routing.repeat(len(asked.jitters) - 1).seed
+        causes.append(f"routing ecmp, seed {routing.seed}" + (f" to {last}" if last > routing.seed else ""))
+    return causes
 
 
 def record(asked: WhatIf, times: list[float]) -> dict[str, Any]:
@@ -157,8 +173,13 @@ def record(asked: WhatIf, times: list[float]) -> dict[str, Any]:
         "faults": [str(fault) for fault in asked.faults],
         "pacing": asked.pacing.describe(),
     }
-    jitter = asked.jitters[0]
-    if jitter is None:
+    if not _varying(asked):
         return found
-    band = {f"{name}_s": value for name, value in Band.of(times)._asdict().items()}
-    return found | {"jitter": {"spread": jitter.spread, "seed": jitter.seed, **band, "times_s": times}}
+    band = {f"{name}_s": value for name, value in Band.of(times)._asdict().items()} | {"times_s": times}
+    jitter, routing = asked.jitters[0], asked.routing
+    if jitter is not None:
+        found["jitter"] = {"spread": jitter.spread, "seed": jitter.seed, **band}
+    if routing.varies:
+        seeds = [routing.repeat(number).seed for number in range(len(times))]
+        found["routing_repeats"] = {"seeds": seeds, **band}
+    return found

@@ -1,0 +1,120 @@
+"""--fabric and --routing: any machine on any fabric, what was taken is said, and the spread over seeds is shown."""
+
+import json
+
+import pytest
+
+from sim.commands import run
+
+JOB = ["--cluster", "dgx_h100", "--nodes", "4", "--model", "llama3-8b", "--seq", "128K"]
+TREE = ["--fabric", "fat_tree:leaf=8,oversubscription=2"]
+GRID = ["simulate", "attention2d", *JOB, *TREE, "--mesh", "row=4,col=8"]
+
+
+def answer(capsys, *arguments):
+    assert run([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def shown(capsys, *arguments):
+    assert run([*arguments]) == 0
+    return capsys.readouterr().out
+
+
+def times(found):
+    return found["routing_repeats"]["times_s"]
+
+
+@pytest.mark.parametrize("cluster", ["dgx_a100", "dgx_h100", "hgx_h200", "hgx_h800", "perlmutter", "gb200_nvl72"])
+@pytest.mark.parametrize("fabric", ["rail:oversubscription=4", "single", "fat_tree:oversubscription=4"])
+def test_any_machine_runs_on_any_fabric(cluster, fabric, capsys):
+    job = ["--cluster", cluster, "--nodes", "2", "--fabric", fabric, "--model", "llama3-8b", "--seq", "16K"]
+    found = answer(capsys, "compare", *job, "--algorithms", "all_gather_kv")
+
+    named = fabric.replace(":", "(") + ")" * (":" in fabric)
+    assert found["cluster"]["fabric"] == named
+    assert found["cluster"]["name"] == f"{cluster}(2) on {named}"
+    assert found["routing"]["name"] == ("ecmp" if fabric.startswith("fat_tree") else "static")
+
+
+def test_an_oversubscribed_fabric_is_slower_and_says_which_link_it_is(capsys):
+    job = ["simulate", "ulysses", *JOB]  # every pair sends
+    free, tight = (answer(capsys, *job, "--fabric", f"rail:oversubscription={o}") for o in (1, 8))
+
+    assert free["results"][0]["time_s"] < tight["results"][0]["time_s"]
+    assert tight["hot_links"][0]["kind"] == "fabric"
+    assert any("from a rail to the spine 1/8 of what its NICs have" in text for text in tight["assumptions"])
+
+
+def test_the_answer_names_the_routing_and_what_it_rests_on(capsys):
+    found = answer(capsys, *GRID, "--routing", "ecmp:seed=5", "--repeats", "1")
+
+    assert found["routing"]["name"] == "ecmp"
+    assert found["routing"]["seed"] == 5
+    assert found["routing"]["pairs_with_equal_paths"] > 0
+    assert found["routing"]["most_equal_paths"] == 4
+    assert any(text.startswith("routing: hashed ECMP, one path for each pair") for text in found["assumptions"])
+    assert any("carry together 1/2 of what its NICs do" in text for text in found["assumptions"])
+
+
+def test_repeats_take_one_seed_after_the_other_and_give_their_band(capsys):
+    found = answer(capsys, *GRID, "--routing", "ecmp:seed=3", "--repeats", "5")
+    alone = [answer(capsys, *GRID, "--routing", f"ecmp:seed={k}", "--repeats", "1") for k in range(3, 8)]
+
+    assert found["routing_repeats"]["seeds"] == [3, 4, 5, 6, 7]
+    assert times(found) == [times(one)[0] for one in alone]
+    assert len(set(times(found))) > 1
+    band = found["routing_repeats"]
+    assert min(times(found)) <= band["p10_s"] <= band["median_s"] <= band["p90_s"] <= max(times(found))
+    assert found["results"][0]["time_s"] == band["median_s"]
+    middle = next(one for one in alone if one["routing"]["seed"] == found["routing"]["seed"])
+    assert middle["results"] == found["results"]
+    assert middle["hot_links"] == found["hot_links"]
+
+
+def test_without_a_word_a_tree_is_hashed_and_repeated(capsys):
+    text = shown(capsys, *GRID)
+
+    assert "on fat_tree(leaf=8, oversubscription=2)" in text
+    assert "\nrouting    ecmp, seed " in text
+    assert "over 10 repeats with routing ecmp, seed 1 to 10; the middle one is shown" in " ".join(text.split())
+
+
+def test_jitter_and_hash_vary_together(capsys):
+    found = answer(capsys, *GRID, "--jitter", "0.1", "--repeats", "3")
+
+    assert found["jitter"]["times_s"] == times(found)
+    assert found["routing_repeats"]["seeds"] == [1, 2, 3]
+    text = " ".join(shown(capsys, *GRID, "--jitter", "0.1", "--repeats", "1").split())
+    assert "over 1 repeat with jitter 0.1, seed 1 and routing ecmp, seed 1; the middle one" in text
+
+
+def test_the_ideal_is_never_slower_than_the_hash_and_static_says_that_it_does_not_spread(capsys):
+    hashed, ideal = (answer(capsys, *GRID, *how) for how in ([], ["--routing", "ideal"]))
+
+    assert ideal["results"][0]["time_s"] < min(times(hashed))
+    assert "routing_repeats" not in ideal
+    assert any("split equally" in text for text in ideal["assumptions"])
+    assert "routing    ideal: every flow is split equally" in shown(capsys, *GRID, "--routing", "ideal")
+    assert "routing    static, the first of equal paths: " in shown(capsys, *GRID, "--routing", "static")
+
+
+def test_compare_ranks_on_one_seed_and_says_so(capsys):
+    job = ["compare", *JOB, *TREE, "--algorithms", "ring,ulysses"]
+    found = answer(capsys, *job)
+
+    assert found["routing"]["seed"] == 1
+    assert any("simulate shows the spread over seeds" in text for text in found["assumptions"])
+    again, other = (answer(capsys, *job, "--routing", f"ecmp:seed={seed}") for seed in (1, 2))
+    assert found["results"] == again["results"] != other["results"]
+    assert "routing  ecmp, seed 1: " in shown(capsys, *job)
+
+
+def test_a_link_that_goes_down_is_gone_round(capsys):
+    up = answer(capsys, *GRID, "--repeats", "1")
+    link = up["hot_links"][0]["link"].replace(" -> ", "-")
+    down = answer(capsys, *GRID, "--repeats", "1", "--down", f"link:{link}")
+
+    assert up["hot_links"][0]["kind"] == "fabric"
+    assert down["results"][0]["time_s"] != up["results"][0]["time_s"]
+    assert down["hot_links"][0]["link"] != up["hot_links"][0]["link"]
