@@ -32,15 +32,24 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Fabric:
-    """Return the fabric of that name.
+    """Return the fabric of that name, or of that name in a file of the caller's: FILE.py:NAME.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is none, or the file cannot be run.
     """
+    if is_own(name):
+        from topologies.own import load_fabric
+
+        return load_fabric(name)
     if name not in names():
         raise ValueError(_unknown("fabric", name, names()))
     fabric: Fabric = getattr(importlib.import_module(f"{__name__}.{name}"), name)
     return fabric
+
+
+def is_own(text: str) -> bool:
+    """Tell whether a text names a fabric in a file of the caller's."""
+    return text.endswith(".py") or ".py:" in text
 
 
 def options(fabric: Fabric) -> dict[str, float | None]:
@@ -50,12 +59,14 @@ def options(fabric: Fabric) -> dict[str, float | None]:
 
 
 def parse(text: str) -> Fabric:
-    """Return the fabric that NAME or NAME:KEY=VALUE,... describes.
+    """Return the fabric that NAME or NAME:KEY=VALUE,... describes; a NAME may be FILE.py:NAME.
 
     Raises:
         ValueError: no such fabric or option, or no number.
     """
-    name, colon, more = text.strip().partition(":")
+    file = text.strip().partition(".py:")
+    name, colon, more = (file[2] if file[1] else text.strip()).partition(":")
+    name = f"{file[0]}.py:{name}" if file[1] else name
     fabric, chosen = find(name), {}
     known = options(fabric)
     for entry in more.split(",") if colon else ():
