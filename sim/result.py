@@ -14,6 +14,7 @@ from algorithms.ir.schedule import Schedule
 from algorithms.ir.timeline import Timeline
 from sim.binding import binding
 from sim.bound import Bound, flop
+from sim.jitter import Band
 from sim.numbers import rests_on
 from sim.simulate import Site
 
@@ -67,6 +68,7 @@ class Result:
         bottleneck: what is busy most of the time: a class of link, the GPUs, by what most of their time goes to
             (compute, memory or launches), or waiting where none is.
         rests_on: names of the assumptions, as `--assume` takes them, that touch it.
+        routing_seed: of the hash that chose its paths; None where none did.
     """
 
     algorithm: str
@@ -89,10 +91,16 @@ class Result:
     bound_s: float
     bottleneck: str
     rests_on: tuple[str, ...]
+    routing_seed: int | None = None
 
     def ties(self, best: Result) -> bool:
         """Whether the two cannot be told apart within the model's stated error, and both fit the memory."""
         return self.fits and best.fits and self.time_low_s <= best.time_high_s
+
+    def widened(self, band: Band) -> Result:
+        """The same with an interval that is wider by what one in ten of several runs is below and above it."""
+        below, above = max(0.0, self.time_s - band.p10), max(0.0, band.p90 - self.time_s)
+        return replace(self, time_low_s=self.time_low_s - below, time_high_s=self.time_high_s + above)
 
     def times(self, layers: int) -> Result:
         """The same for a whole model: layer after layer, nothing overlapping; memory stays that of one."""
@@ -138,6 +146,7 @@ def result(algorithm: str, schedule: Schedule, timeline: Timeline, site: Site, l
         bound_s=least.seconds,
         bottleneck=bottleneck(schedule, timeline, site),
         rests_on=rests_on(schedule, [kind for kind, nbytes in timeline.link_bytes.items() if nbytes]),
+        routing_seed=site.routing.seed if site.routing.varies else None,
     )
 
 

@@ -58,6 +58,10 @@ class Routing:
             words = hashed(words + ends.astype(np.uint64))
         return (words >> np.uint64(1)).astype(np.int64)
 
+    def seeds(self, repeats: int) -> list[int]:
+        """Return the seeds of so many runs."""
+        return [self.repeat(number).seed for number in range(repeats)]
+
     def __str__(self) -> str:
         return f"ecmp:seed={self.seed}" if self.varies else self.name
 
@@ -65,8 +69,8 @@ class Routing:
         """Yield what the answer rests on."""
         if self.name == "ecmp":
             yield (
-                "routing: hashed ECMP, one path for each pair of GPUs, unlike libraries that open several connections "
-                "a pair; simulate shows the spread over seeds"
+                "routing: hashed ECMP, one path for each pair of GPUs (libraries may open several connections a pair, "
+                "which spread better)"
             )
         if self.name == "ideal":
             yield "routing: every flow is split equally over its equal paths, as no network quite does"

@@ -55,8 +55,8 @@ def head(setup: Setup, results: Iterable[Result]) -> dict[str, Any]:
     }
 
 
-def describe(setup: Setup) -> dict[str, str]:
-    """The same for people: a fact a line."""
+def describe(setup: Setup, repeats: int = 1) -> dict[str, str]:
+    """The same for people: a fact a line; repeats: seeds that a hash was tried with."""
     from sim import placement
     from topologies.units import format_flop_rate
 
@@ -76,19 +76,24 @@ def describe(setup: Setup) -> dict[str, str]:
         + (f", gradients {p.grad_dtype}" if p.phase == "train" else ""),
         "job": f"tp={job.tp} cp={job.cp} dp={job.dp}: {job.size} ranks, "
         + placement.describe(setup.placement, setup.site.network.gpus),
-        "routing": _routing(setup.site),
+        "routing": _routing(setup.site, repeats),
         "times": f"of {'all layers of the model' if setup.per == 'model' else 'one layer'}, attention only",
     }
     said = {"model": bool(setup.model.name), "routing": bool(facts["routing"])}
     return {name: text for name, text in facts.items() if said.get(name, True)}
 
 
-def _routing(site: Site) -> str:
+def _routing(site: Site, repeats: int) -> str:
     """How paths are chosen; empty where there is nothing to choose."""
     pairs, most = site.network.choices
     if site.routing.name == "ideal":
         return "ideal: every flow is split equally over its equal paths"
-    chosen = f"ecmp, seed {site.routing.seed}" if site.routing.varies else "static, the first of equal paths"
+    chosen = "static, the first of equal paths"
+    if site.routing.varies:
+        seeds = site.routing.seeds(repeats)
+        chosen = f"ecmp, seed {seeds[0]}"
+        if repeats > 1:
+            chosen = f"ecmp, seeds {seeds[0]} to {seeds[-1]}, of which the median counts"
     return f"{chosen}: {pairs:,} pairs of ranks that send have equal paths, up to {most:,}" if pairs else ""
 
 

@@ -13,6 +13,7 @@ from sim.commands.faulty import Faulty, assumptions, fault_options
 from sim.commands.faulty import describe as faults_text
 from sim.commands.progress import progress
 from sim.commands.setup import Setup, Wanted, check_routing, set_up, simulator_options
+from sim.commands.whatif import REPEATS, repeats_of
 from topologies.options import Named, cluster_options
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Broken(NamedTuple):
 @algorithms_option
 @simulator_options
 @fault_options
+@click.option("--repeats", type=int, metavar="N", help=f"Seeds of ECMP: the median counts.  [default: {REPEATS}]")
 @click.option(
     "--all",
     "every",
@@ -47,6 +49,7 @@ def command(
     algorithms: str,
     wanted: Wanted,
     faulty: Faulty,
+    repeats: int | None,
     every: bool,
 ) -> None:
     """Rank algorithms for a cluster and a problem, best first.
@@ -56,6 +59,7 @@ def command(
     programs = algorithms_from(algorithms)
     broken = Broken(*faulty.read())
     setup = set_up(asked, wanted, named)
+    runs = repeats_of(repeats, setup.site.routing.varies, "--routing ecmp")
 
     from sim.compare import compare
 
@@ -68,20 +72,21 @@ def command(
             layout=asked.layout,
             ways=setup.ways,
             errors=setup.errors,
+            repeats=runs,
             progress=report,
             **broken._asdict(),
         )
     _check_ways(setup, found)
-    check_routing(setup, wanted)
+    check_routing(setup, wanted, repeats is not None)
     if not found.ranked:
         raise ValueError(f"no algorithm can run: {_reasons(found)}")
     if wanted.json:
-        answer = record(setup, found) | {"faults": [str(fault) for fault in broken.faults]}
+        answer = record(setup, found, runs) | {"faults": [str(fault) for fault in broken.faults]}
         answer["assumptions"] = [*answer["assumptions"], *assumptions(*broken)]
         json.dump(answer, sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        show(setup, found, every, broken)
+        show(setup, found, runs, every, broken)
     if wanted.trace or wanted.timeline:
         _write_best(setup, found, wanted, broken)
 
@@ -102,21 +107,24 @@ def _reasons(found: Comparison) -> str:
     return "; ".join(f"{reason} ({', '.join(dict.fromkeys(names))})" for reason, names in by_reason.items())
 
 
-def record(setup: Setup, found: Comparison) -> dict[str, Any]:
+def record(setup: Setup, found: Comparison, repeats: int) -> dict[str, Any]:
     """The answer as `--json` gives it."""
     from sim.commands.answer import head, scaled
     from sim.result import tied
 
+    start = head(setup, found.results)
+    if setup.site.routing.varies:
+        start["routing"]["seeds"] = setup.site.routing.seeds(repeats)
     return {
         "schema": SCHEMA,
-        **head(setup, found.results),
+        **start,
         "bound": found.bound.times(setup.layers)._asdict(),
         "results": [scaled(setup, one).record() | {"tie": tied(one, found.results)} for one in found.results],
         "inapplicable": [one._asdict() for one in found.inapplicable],
     }
 
 
-def show(setup: Setup, found: Comparison, every: bool, broken: Broken) -> None:
+def show(setup: Setup, found: Comparison, repeats: int, every: bool, broken: Broken) -> None:
     """Print the answer for people."""
     from sim import report
     from sim.commands.answer import describe, scaled
@@ -125,7 +133,7 @@ def show(setup: Setup, found: Comparison, every: bool, broken: Broken) -> None:
     best, tried = report.best_of_each(results)
     with report.printing(sys.stdout) as out:
         least = report.bound_text(found.bound.times(setup.layers), setup.model.form_text(setup.problem.phase))
-        report.facts(out, describe(setup) | faults_text(broken.faults) | {"bound": least})
+        report.facts(out, describe(setup, repeats) | faults_text(broken.faults) | {"bound": least})
         out.print()
         shown = results if every else best
         if unfit := report.nothing_fits(results):
@@ -149,6 +157,7 @@ def _write_best(setup: Setup, found: Comparison, wanted: Wanted, broken: Broken)
     from sim.commands.answer import write_files
     from sim.compare import run
 
-    candidate = found.ranked[0][0]
-    schedule, timeline = run(candidate, setup.site, setup.ways, record="full", **broken._asdict())
+    candidate, best = found.ranked[0]
+    site = setup.site.repeat(0 if best.routing_seed is None else best.routing_seed - setup.site.routing.seed)
+    schedule, timeline = run(candidate, site, setup.ways, record="full", **broken._asdict())
     write_files(schedule, timeline, setup, wanted)

@@ -167,14 +167,16 @@ def set_up(asked: Asked, wanted: Wanted, named: Named) -> Setup:
     return Setup(model, problem, job, site, ways, errors, wanted.per, wanted.placement, asked.layout)
 
 
-def check_routing(setup: Setup, wanted: Wanted) -> None:
-    """Refuse a hash that had nothing to choose.
+def check_routing(setup: Setup, wanted: Wanted, repeated: bool = False) -> None:
+    """Refuse a hash that had nothing to choose, if it was asked for, or was to be repeated.
 
     Raises:
-        ValueError: --routing ecmp, where every pair of ranks that sends has one best path.
+        ValueError: every pair of ranks that sends has one best path.
     """
-    if wanted.routing is not None and setup.site.routing.varies and not setup.site.network.choices[0]:
-        raise ValueError(f"--routing {wanted.routing} changes nothing: on {setup.site.name} no flow has equal paths")
+    asked = wanted.routing is not None or repeated
+    if asked and setup.site.routing.varies and not setup.site.network.choices[0]:
+        option = "--repeats" if wanted.routing is None else f"--routing {wanted.routing}"
+        raise ValueError(f"{option} changes nothing: on {setup.site.name} no flow has equal paths")
 
 
 def _check_files(wanted: Wanted) -> None:

@@ -60,9 +60,12 @@ def command(
 
     from sim.bound import bound
     from sim.result import result
+    from sim.routing import Routing
 
     schedule, timelines = run_all(candidate, sites, setup.ways, asked_if, "full" if wanted.trace else "auto")
-    check_routing(setup, wanted)
+    check_routing(setup, wanted, wishes.repeats is not None and wishes.jitter is None)
+    if not setup.site.network.choices[0]:
+        asked_if = replace(asked_if, routing=Routing())
     times = [one.makespan for one in timelines]
     middle = sorted(range(len(times)), key=lambda k: times[k])[(len(times) - 1) // 2]
     timeline, setup = timelines[middle], replace(setup, site=sites[middle])
@@ -97,7 +100,7 @@ def say(text: str) -> None:
 def run_all(
     candidate: Candidate, sites: list[Site], ways: dict[str, str], asked_if: WhatIf, how: str
 ) -> tuple[Schedule, list[Timeline]]:
-    """Simulate a candidate, once or for each repeat, which has a site of its own."""
+    """Simulate a candidate, once or for each repeat, which has a site of its own; once where none can differ."""
     from sim.compare import fastest
 
     schedule = candidate.schedule()
@@ -123,6 +126,8 @@ def run_all(
                 notice=None if number else say,
             )
             timelines.append(timeline)
+            if jitter is None and not site.network.choices[0]:
+                break  # no seed would change a route
     return schedule, timelines
 
 

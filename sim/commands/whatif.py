@@ -111,21 +111,31 @@ def check_used(asked: WhatIf, ways: Mapping[str, str], schedule: Schedule) -> No
 def _jitters(wishes: Wishes, routing_varies: bool) -> tuple[Jitter | None, ...]:
     from sim.jitter import Jitter
 
-    if wishes.jitter is None:
-        if wishes.seed is not None:
-            other = "; the hash has its own, --routing ecmp:seed=N" if routing_varies else ": nothing varies here"
-            raise ValueError(f"--seed is for --jitter{other}")
-        if not routing_varies:
-            if wishes.repeats is not None:
-                raise ValueError("--repeats is for --jitter and --routing ecmp: nothing varies here")
-            return (None,)
-    repeats = REPEATS if wishes.repeats is None else wishes.repeats
-    if not 1 <= repeats <= MOST_REPEATS:
-        raise ValueError(f"--repeats must be 1 to {MOST_REPEATS}, got {repeats}")
+    if wishes.jitter is None and wishes.seed is not None:
+        other = "; the hash has its own, --routing ecmp:seed=N" if routing_varies else ": nothing varies here"
+        raise ValueError(f"--seed is for --jitter{other}")
+    varies = wishes.jitter is not None or routing_varies
+    repeats = repeats_of(wishes.repeats, varies, "--jitter and --routing ecmp")
     if wishes.jitter is None:
         return (None,) * repeats
     seed = 1 if wishes.seed is None else wishes.seed
     return tuple(Jitter(wishes.jitter, seed, repeat) for repeat in range(repeats))
+
+
+def repeats_of(asked: int | None, varies: bool, what: str) -> int:
+    """How many runs there are to be.
+
+    Raises:
+        ValueError: an absurd number, or several where nothing varies; what: it is for.
+    """
+    if not varies:
+        if asked is not None:
+            raise ValueError(f"--repeats is for {what}: nothing varies here")
+        return 1
+    repeats = REPEATS if asked is None else asked
+    if not 1 <= repeats <= MOST_REPEATS:
+        raise ValueError(f"--repeats must be 1 to {MOST_REPEATS}, got {repeats}")
+    return repeats
 
 
 def assumptions(asked: WhatIf) -> list[str]:
@@ -160,8 +170,8 @@ def _varying(asked: WhatIf) -> list[str]:
     jitter, routing = asked.jitters[0], asked.routing
     causes = [] if jitter is None else [f"jitter {jitter.spread:g}, seed {jitter.seed}"]
     if routing.varies:
-        last = routing.repeat(len(asked.jitters) - 1).seed
-        causes.append(f"routing ecmp, seed {routing.seed}" + (f" to {last}" if last > routing.seed else ""))
+        seeds = routing.seeds(len(asked.jitters))
+        causes.append("routing ecmp, " + (f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"))
     return causes
 
 
@@ -180,6 +190,5 @@ def record(asked: WhatIf, times: list[float]) -> dict[str, Any]:
     if jitter is not None:
         found["jitter"] = {"spread": jitter.spread, "seed": jitter.seed, **band}
     if routing.varies:
-        seeds = [routing.repeat(number).seed for number in range(len(times))]
-        found["routing_repeats"] = {"seeds": seeds, **band}
+        found["routing_repeats"] = {"seeds": routing.seeds(len(times)), **band}
     return found

@@ -149,6 +149,16 @@ BAD = [
         ["simulate", "ring", *TREE, "--routing", "ecmp"],
         r"ecmp changes nothing: on dgx_h100\(2\) no flow has equal paths",
     ),
+    (
+        ["simulate", "ring", *TREE, "--fabric", "fat_tree", "--repeats", "3"],
+        "--repeats changes nothing: .* no flow has eq",
+    ),
+    (
+        ["compare", *TREE, "--algorithms", "ring", "--repeats", "3"],
+        "--repeats is for --routing ecmp: nothing varies here",
+    ),
+    (["compare", *TREE, "--algorithms", "ring", "--fabric", "fat_tree", "--repeats", "0"], "--repeats must be 1 to"),
+    (["compare", *TREE, "--algorithms", "ring", "--fabric", "fat_tree", "--repeats", "3"], "--repeats changes nothing"),
     (["compare", *TREE, "--algorithms", "ring", "--routing", "ecmp"], "--routing ecmp changes nothing"),
     (["simulate", "ring", *TREE, "--routing", "ideal"], "--routing ideal changes nothing"),
     (["simulate", "ring", *TREE, "--fabric", "fat_tree", "--seed", "1"], "the hash has its own, --routing ecmp:seed=N"),

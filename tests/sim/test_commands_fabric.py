@@ -2,8 +2,10 @@
 
 import json
 
+import numpy as np
 import pytest
 
+from algorithms.ir.timeline import Timeline
 from sim.commands import run
 
 JOB = ["--cluster", "dgx_h100", "--nodes", "4", "--model", "llama3-8b", "--seq", "128K"]
@@ -77,7 +79,15 @@ def test_without_a_word_a_tree_is_hashed_and_repeated(capsys):
 
     assert "on fat_tree(leaf=8, oversubscription=2)" in text
     assert "\nrouting    ecmp, seed " in text
-    assert "over 10 repeats with routing ecmp, seed 1 to 10; the middle one is shown" in " ".join(text.split())
+    assert "over 10 repeats with routing ecmp, seeds 1 to 10; the middle one is shown" in " ".join(text.split())
+
+
+def test_a_job_under_one_leaf_has_nothing_to_repeat(capsys):
+    found = answer(capsys, "simulate", "ring", *JOB, "--fabric", "fat_tree")
+
+    assert "routing_repeats" not in found
+    assert found["routing"]["pairs_with_equal_paths"] == 0
+    assert "varies" not in shown(capsys, "simulate", "ring", *JOB, "--fabric", "fat_tree")
 
 
 def test_jitter_and_hash_vary_together(capsys):
@@ -99,15 +109,28 @@ def test_the_ideal_is_never_slower_than_the_hash_and_static_says_that_it_does_no
     assert "routing    static, the first of equal paths: " in shown(capsys, *GRID, "--routing", "static")
 
 
-def test_compare_ranks_on_one_seed_and_says_so(capsys):
-    job = ["compare", *JOB, *TREE, "--algorithms", "ring,ulysses"]
-    found = answer(capsys, *job)
+def test_compare_ranks_by_the_median_over_seeds_and_widens_the_interval(capsys, tmp_path):
+    job = ["compare", *JOB, *TREE, "--algorithms", "attention2d,ring", "--mesh", "row=4,col=8"]
+    timeline = tmp_path / "timeline.json"
+    (several,) = answer(capsys, *job, "--repeats", "5", "--timeline", str(timeline))["results"]
+    alone = [answer(capsys, *job, "--routing", f"ecmp:seed={k}", "--repeats", "1")["results"][0] for k in range(1, 6)]
 
-    assert found["routing"]["seed"] == 1
-    assert any("simulate shows the spread over seeds" in text for text in found["assumptions"])
-    again, other = (answer(capsys, *job, "--routing", f"ecmp:seed={seed}") for seed in (1, 2))
-    assert found["results"] == again["results"] != other["results"]
-    assert "routing  ecmp, seed 1: " in shown(capsys, *job)
+    alone.sort(key=lambda one: one["time_s"])
+    middle = alone[2]
+    assert (several["time_s"], several["routing_seed"]) == (middle["time_s"], middle["routing_seed"])
+    assert several["time_high_s"] - middle["time_high_s"] == pytest.approx(
+        np.quantile([one["time_s"] for one in alone], 0.9) - middle["time_s"]
+    )
+    assert several["time_low_s"] < middle["time_low_s"]
+    assert Timeline.read(timeline).makespan == several["time_s"]
+
+
+def test_compare_says_which_seeds_it_took(capsys):
+    job = ["compare", *JOB, *TREE, "--algorithms", "ring"]
+
+    assert answer(capsys, *job)["routing"]["seeds"] == list(range(1, 11))
+    assert "routing  ecmp, seeds 1 to 10, of which the median counts: " in shown(capsys, *job)
+    assert "routing  ecmp, seed 7: " in shown(capsys, *job, "--routing", "ecmp:seed=7", "--repeats", "1")
 
 
 def test_a_link_that_goes_down_is_gone_round(capsys):
