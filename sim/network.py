@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sim.roads import mapped
 from sim.routes import paths
 from sim.routing import Routing
-from sim.state import Bools, Floats, Longs
+from sim.state import Bools, Floats, Ints, Longs
 
 
 class Network:
@@ -65,7 +65,7 @@ class Network:
     def _forget(self) -> None:
         """Begin without a route."""
         self._known: Longs = np.empty(0, np.int64)  # source * ranks + destination, sorted
-        self._routes: Longs = np.empty((0, 1), np.int64)  # the links of each known pair
+        self._routes: Ints = np.empty((0, 1), np.int32)  # the links of each known pair
         self._ways: Longs = np.empty(0, np.int64)  # how many equal paths each known pair has
 
     def routed(self, routing: Routing) -> "Network":
@@ -86,7 +86,7 @@ class Network:
             raise ValueError(f"no link {tail} -> {head} in cluster {self.name}")
         return self._number[tail, head]
 
-    def route(self, source: npt.ArrayLike, destination: npt.ArrayLike) -> Longs:
+    def route(self, source: npt.ArrayLike, destination: npt.ArrayLike) -> Ints:
         """Return the links from each source rank to each destination rank, [n, hops], `pad` behind the end.
 
         A rank reaches itself without a link.
@@ -99,20 +99,20 @@ class Network:
         new = np.setdiff1d(wanted, self._known, assume_unique=True)
         if len(new) > 0:
             self._learn(new)
-        return self._routes[np.searchsorted(self._known, wanted)][place.reshape(-1)]
+        return self._routes[np.searchsorted(self._known, wanted)[place.reshape(-1)]]
 
-    def reach(self, source: npt.ArrayLike, destination: npt.ArrayLike) -> Longs:
+    def reach(self, source: npt.ArrayLike, destination: npt.ArrayLike) -> Ints:
         """Return the links between ranks as `route` does, but only `pad` where there is no path."""
         pairs = np.asarray(source, np.int64) * self.ranks + np.asarray(destination, np.int64)
         wanted, place = np.unique(pairs, return_inverse=True)
         table, _ = self._search(wanted)
-        return np.where(table < 0, self.pad, table)[place.reshape(-1)]
+        return np.where(table < 0, np.int32(self.pad), table)[place.reshape(-1)]
 
-    def _search(self, pairs: Longs) -> tuple[Longs, Longs]:
+    def _search(self, pairs: Longs) -> tuple[Ints, Longs]:
         """Return the links of each pair, -1 behind the end, and how many equal paths it has; pairs are sorted."""
         source, destination = np.divmod(pairs, self.ranks)
         draws = self.routing.draws(self._gpu[source], self._gpu[destination])
-        found: tuple[Longs, Longs] = paths(self._roads, self._lanes, self._node[source], self._node[destination], draws)
+        found: tuple[Ints, Longs] = paths(self._roads, self._lanes, self._node[source], self._node[destination], draws)
         return found
 
     def _learn(self, pairs: Longs) -> None:
@@ -125,7 +125,7 @@ class Network:
         if self.routing.name == "ideal" and (ways > 1).any():
             pair = self._named(source, destination, ways > 1)
             raise ValueError(f"--routing ideal needs equal paths to be of equal links: not so from {pair}")
-        table = np.where(table < 0, self.pad, table)[:, : max(1, int((table >= 0).sum(1).max()))]
+        table = np.where(table < 0, np.int32(self.pad), table)[:, : max(1, int((table >= 0).sum(1).max()))]
         if len(self._known) == 0:
             self._known, self._routes, self._ways = pairs, table, ways
             return
@@ -142,7 +142,7 @@ class Network:
         return f"rank {a} ({self.gpus[a]}) to rank {b} ({self.gpus[b]})"
 
 
-def _widen(table: Longs, hops: int, pad: int) -> Longs:
+def _widen(table: Ints, hops: int, pad: int) -> Ints:
     """Return `table` with `hops` columns, the new ones full of `pad`."""
     return np.pad(table, ((0, 0), (0, hops - table.shape[1])), constant_values=pad)
 

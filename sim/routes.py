@@ -17,7 +17,7 @@ import numpy as np
 
 from sim.jit import compiled, inlined
 from sim.roads import FABRIC, Lanes, Roads
-from sim.state import Longs
+from sim.state import Ints, Longs
 
 PAIR, SOURCE, ANYWHERE = 0, 1, 2  # searches: for one target, for all targets of a source, through any machine
 PAIR_PLACES = 20  # a search for one target costs about as much as this many places of one for all
@@ -41,7 +41,7 @@ class Reach(NamedTuple):
 
 
 @compiled
-def paths(roads: Roads, lanes: Lanes, sources: Longs, targets: Longs, draws: Longs) -> tuple[Longs, Longs]:
+def paths(roads: Roads, lanes: Lanes, sources: Longs, targets: Longs, draws: Longs) -> tuple[Ints, Longs]:
     """Return the links from each source to its target, [pairs, hops], -1 behind the end; sources are sorted.
 
     A target that cannot be reached has a row of -1. Besides, return how many equal paths each pair has: the product of
@@ -51,7 +51,7 @@ def paths(roads: Roads, lanes: Lanes, sources: Longs, targets: Longs, draws: Lon
     a, b, c, d, e, f, g, h = np.zeros((8, places), np.int64)
     beside, fan = np.zeros((2, len(roads.head)), np.int64)
     reach = Reach(a, b, c, d, e, f, g, h, beside, fan)
-    links, ways = np.full((len(sources), HOPS), -1, np.int64), np.ones(len(sources), np.int64)
+    links, ways = np.full((len(sources), HOPS), -1, np.int32), np.ones(len(sources), np.int64)
     goals, search, begin = lanes.place[targets], 0, 0
     while begin < len(sources):
         end, origin = begin + 1, lanes.place[sources[begin]]
@@ -158,7 +158,7 @@ def _may_take(roads: Roads, source: int, road: int, kind: int) -> bool:
 
 
 @compiled
-def _with_room(reach: Reach, goals: Longs, search: int, links: Longs) -> Longs:
+def _with_room(reach: Reach, goals: Longs, search: int, links: Ints) -> Ints:
     """Return a table of paths, wider if these need it."""
     hops = 0
     for goal in goals:
@@ -166,7 +166,7 @@ def _with_room(reach: Reach, goals: Longs, search: int, links: Longs) -> Longs:
             hops = max(hops, reach.hops[goal])
     if hops <= links.shape[1]:
         return links
-    wider = np.full((len(links), hops), -1, np.int64)
+    wider = np.full((len(links), hops), -1, np.int32)
     wider[:, : links.shape[1]] = links
     return wider
 
@@ -182,7 +182,7 @@ def _trace(
     begin: int,
     end: int,
     search: int,
-    links: Longs,
+    links: Ints,
     ways: Longs,
 ) -> None:
     """Fill the rows begin:end with the paths that a search found, and how many there were to choose from."""
