@@ -197,6 +197,7 @@ def test_backward_distflash_does_too(p):
     assert timeline.makespan == pytest.approx(tiles + last, rel=1e-12)
 
 
+@REGIMES
 @pytest.mark.parametrize("p", [2, 4])
 def test_keys_gathered_by_head_hide_behind_the_head_before(p, flop_rate, bandwidth):
     # compute-bound  head 0|attend  |attend  |      network-bound  head 0|head 1|      attend of the last
