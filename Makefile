@@ -8,10 +8,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests that start mpiexec share the xdist group "mpi", so that two of them never fight for the cores.
 PYTEST_ARGS ?= -n 2 --dist loadgroup
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test nightly lint bench clean
 
 help: ## say what can be made
-	@grep -E '^[a-z]+: .*##' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 14
+	@grep -E '^[a-z]+: .*##' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
 demo: $(VENV)/.with-mpi ## rank the algorithms for 64 H100s, then prove them exact on 4 ranks
 	$(BIN)/ringloom compare --cluster dgx_h100 --nodes 8 --model llama3-70b --seq 1M --mask causal
@@ -19,6 +19,9 @@ demo: $(VENV)/.with-mpi ## rank the algorithms for 64 H100s, then prove them exa
 
 test: $(VENV)/.with-test ## run the whole test suite
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+nightly: $(VENV)/.with-test ## draw ten times as many problems in the property tests of exactness
+	NIGHTLY=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/executor/test_local.py
 
 lint: $(VENV)/.with-dev ## check style and types
 	$(BIN)/ruff check .

@@ -91,6 +91,9 @@ def bind(op: Op, where: Where, kernel: Kernel, xp: ModuleType | Any = np, heads:
     if op.kind == "sink" and heads is not None:
         out, lse = (heads(x) for x in op.inputs[:2])
         return functools.partial(module(op.kind).meaning, xp, first=int(np.flatnonzero(lse == out[0])[0]))
+    if getattr(module(op.kind), "ROWS", False):
+        counts = tuple(len(where(v.tokens)) for v in op.outputs)
+        return functools.partial(module(op.kind).meaning, xp, rows=counts, **op.params)
     return functools.partial(module(op.kind).meaning, xp, **op.params)
 
 

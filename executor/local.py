@@ -12,7 +12,7 @@ import numpy as np
 from algorithms.ir import Op, Schedule, Value
 from algorithms.ir.expr import Ints
 from algorithms.ir.order import lifetimes
-from algorithms.ops import module
+from algorithms.ops import is_view, module
 from algorithms.ops.collective import meaning, shard_rows
 from algorithms.ops.load import held_heads
 from algorithms.ops.permute import senders
@@ -92,12 +92,14 @@ class Live:
         """Start with nothing."""
         self.values: dict[int, list[Any]] = {}
         self.now, self.peak = np.zeros((2, ranks), dtype=np.int64)
-        self.received, self._blocks = 0, dict[int, int]()
+        self.received, self._blocks, self._views = 0, dict[int, int](), set[int]()
 
     def begin(self, op: Op, outputs: Sequence[Tensors]) -> None:
         """Take in what an op wrote, rank by rank."""
         for k, v in enumerate(op.outputs):
             self.values[v.id] = [mine[k] for mine in outputs]
+            if is_view(op):
+                self._views.add(v.id)
             self.now += self._nbytes(v)
             if op.kind == "permute":
                 self._blocks[v.id] = op.id
@@ -110,7 +112,9 @@ class Live:
         self._blocks.pop(v.id, None)
         del self.values[v.id]
 
-    def _nbytes(self, v: Value) -> Ints:
+    def _nbytes(self, v: Value) -> Ints | int:
+        if v.id in self._views:
+            return 0
         return np.array([x.size for x in self.values[v.id]], dtype=np.int64) * np.dtype(v.type.dtype).itemsize
 
 

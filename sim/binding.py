@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from algorithms.ir.schedule import Op, Schedule
+from algorithms.ops import is_free
 from sim.costs import Machine
 
 BINDS = ("compute", "memory", "launches")
@@ -14,7 +15,7 @@ OPS, RANKS = 256, 64  # looked at: what most of the time goes to needs no more
 def seconds_by(schedule: Schedule, machine: Machine) -> dict[str, float]:
     """Seconds of the average rank's compute stream by what binds; of many ops, or ranks, only a sample's."""
     mesh = schedule.mesh
-    ops = [op for op in schedule.ops if op.stream is None and op.kind != "load"]
+    ops = [op for op in schedule.ops if op.stream is None and not is_free(op)]
     ranks = np.arange(mesh.size)
     if not machine.differs:
         ranks = ranks[_step(len(ranks), RANKS)]

@@ -11,6 +11,7 @@ from algorithms.ir import Attention, Inapplicable, Schedule
 from algorithms.ir.job import Job
 from sim.bound import Bound, bound
 from sim.candidates import Candidate, Kinds, Programs, Refusal, candidates, of_framework
+from sim.estimate import LONG
 from sim.faults import REROUTE_DELAY, Fault
 from sim.frameworks.rules import Framework
 from sim.jitter import Jitter
@@ -69,13 +70,16 @@ def compare(
         layout: one layout for all, or auto.
         errors: stated relative errors of the model.
         faults: what is slow, down, busy or late; what has no path then cannot run.
-        jitters: how compute times vary in each repeat; the median ranks.
+        jitters: how compute times vary in each repeat, which takes a seed of its own where a hash routes; the median
+            ranks.
         pacing: how the rounds of collectives follow each other.
         framework: try only what it has.
         kinds: of a whole model, how many layers there are of each kind and the problem of one; results are their sums,
             all layers run by the same algorithm on the same mesh. Empty: one layer, `problem`.
     """
-    how = {"faults": faults, "reroute_delay": reroute_delay, "jitters": jitters, "pacing": pacing}
+    how: dict[str, Any] = {"faults": faults, "reroute_delay": reroute_delay, "jitters": jitters, "pacing": pacing}
+    if len(programs) > 1:
+        how["most"] = LONG
     mesh, each = job.mesh({"cp": job.cp}), kinds or [(1, problem)]
     least = [bound(one, mesh, site) for _, one in each]
 

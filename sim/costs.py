@@ -13,7 +13,7 @@ from algorithms import unknown
 from algorithms.ir.expr import Coords
 from algorithms.ir.problem import ITEMSIZE, Attention
 from algorithms.ir.schedule import Op
-from algorithms.ops import Work, module, work
+from algorithms.ops import Work, is_free, work
 from sim import kernel_table
 from sim.kernel_table import EIGHT, HALF, Fit
 from sim.numbers import KERNELS, LAUNCHES, NUMBERS, assumption
@@ -141,14 +141,15 @@ class Machine:
         counted = work(op, coords)
         if op.kind in ("attend", "attend_backward"):
             return self._attention(op, problem, counted, shape)
-        if getattr(module(op.kind), "FREE", False):
+        if is_free(op):
             return Parts(*[np.zeros(())] * 3)
         nbytes = counted.nbytes
         if op.kind == "merge":
-            out = op.outputs[0].type
+            out = op.inputs[2].type  # of which the rows may be on some ranks only
             nbytes = np.maximum(nbytes, self.costs.merge_nbytes * out.rows.at(coords) * out.row_elements)
         rate = self._on(shape, self.memory_bandwidth) * self.costs.memory_share
-        return Parts(self._on(shape, self.real) * self.costs.glue_launch, np.zeros(()), np.asarray(nbytes / rate))
+        launch = self._on(shape, self.real) * self.costs.glue_launch * (nbytes > 0)
+        return Parts(np.asarray(launch), np.zeros(()), np.asarray(nbytes / rate))
 
     def _attention(self, op: Op, problem: Attention, counted: Work, shape: tuple[int, ...]) -> Parts:
         passes = "fwd" if op.kind == "attend" else "bwd"

@@ -11,6 +11,7 @@ from topologies.units import format_bytes, format_seconds
 LONG = 10.0  # seconds
 MUCH = 0.25  # share of the machine's memory
 SECONDS_PER_PAIR = 1.5e-6  # of a compiled run event by event, an op on a rank; measured 0.3 to 1.8 us on a shared core
+CROWD = 8.0  # streams squared that add as much again; measured at 15, 31 and 63 streams a rank on machines of 8
 SLOT_NBYTES, HOP_NBYTES = 140, 8  # of state a (stream, rank); of routes a hop of a flow
 Notice = Callable[[str], None]
 
@@ -18,6 +19,32 @@ Notice = Callable[[str], None]
 def seconds(frozen: Frozen) -> float:
     """Seconds that a run event by event takes, within a factor of five."""
     return len(frozen.bare.kind) * frozen.ranks * SECONDS_PER_PAIR
+
+
+class CrowdedError(ValueError):
+    """A run in which so many flows share links that it would take longer than one has patience for."""
+
+
+def crowding(streams: int) -> float:
+    """How many times as long a run takes where a rank sends on so many streams at once.
+
+    The more flows share a link, the more often one of them ends, and the longer it takes to share it out anew.
+    """
+    return max(1.0, streams**2 / CROWD)
+
+
+def check_crowd(frozen: Frozen, streams: int, most: float) -> None:
+    """Refuse a run that is long because it is crowded.
+
+    Raises:
+        CrowdedError: it would take more than `most` seconds.
+    """
+    takes = seconds(frozen) * crowding(streams)
+    if takes > most and crowding(streams) > 1:
+        raise CrowdedError(
+            f"{streams} streams a rank share links: it takes roughly {format_seconds(takes)} to simulate, and is left "
+            f"out where that is over {format_seconds(most)}; name it alone"
+        )
 
 
 def nbytes(frozen: Frozen, full: bool) -> int:
@@ -36,7 +63,7 @@ def memory() -> int:
         return 0
 
 
-def warning(frozen: Frozen, full: bool, times: int = 1) -> str:
+def warning(frozen: Frozen, full: bool, times: float = 1) -> str:
     """A line about a run, or several, that is long or large; "" where it is neither."""
     takes, holds, has = seconds(frozen) * times, nbytes(frozen, full), memory()
     if takes <= LONG and not (has and holds > MUCH * has):

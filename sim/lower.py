@@ -14,6 +14,7 @@ from algorithms.ir.expr import Const, Ints
 from algorithms.ir.order import overwrites
 from algorithms.ir.schedule import Op, Schedule
 from algorithms.ir.timeline import line
+from algorithms.ops import is_view
 from algorithms.ops.permute import destinations
 from algorithms.ways.transfers import transfers, way_of
 from sim.costs import Machine
@@ -33,7 +34,8 @@ class Lowered:
     """A program, and which of its ops carry each op of the schedule.
 
     Attributes:
-        first, last: program op that starts and that ends each schedule op; -1 for a load.
+        first, last: program op that starts and that ends each schedule op; -1 for a load or a view.
+        shown: program ops that end what a view shows, by the view's place.
         sent: bytes that each rank sends in each schedule op: rows to be added up.
         flop: of each schedule op on all ranks together.
         busy: seconds of the compute stream, (P,), or one number for all.
@@ -46,6 +48,7 @@ class Lowered:
     sent: list[tuple[Row, ...]] = field(default_factory=list)
     flop: list[float] = field(default_factory=list)
     busy: Floats = field(default_factory=lambda: np.zeros(()))
+    shown: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def place(self, op: int) -> int:
         """The place in the schedule of the op that a program op is part of; -1 for what comes before all."""
@@ -98,7 +101,7 @@ class _Lowering:
         self.result = Lowered(schedule, self.program)
         self.tiles = Tiles(machine, schedule.problem, schedule.mesh)
         self.blocked = overwrites(schedule)
-        self.written: dict[int, int] = {}  # value -> program op that ends it
+        self.written: dict[int, tuple[int, ...]] = {}  # value -> program ops that end it; of what is loaded, none
         self.streams: dict[object, int] = {None: COMPUTE_STREAM}
         self.receivers: dict[object, Ints] = {}
         self.permutes: dict[object, Sends] = {}
@@ -112,6 +115,8 @@ class _Lowering:
         for op in self.schedule.ops:
             if op.kind == "load":
                 self.note(op, -1, -1, ())
+            elif is_view(op):
+                self.show(op)
             elif op.stream is None:
                 self.compute(op)
             else:
@@ -126,12 +131,23 @@ class _Lowering:
         self.result.flop.append(flop)
         if last >= 0:
             for v in op.outputs:
-                self.written[v.id] = last
+                self.written[v.id] = (last,)
+
+    def show(self, op: Op) -> None:
+        """A view: there as soon as what it shows is."""
+        shown = tuple(sorted(self.writers(op)))
+        self.result.shown[len(self.result.first)] = shown
+        self.written |= {v.id: shown for v in op.outputs}
+        self.note(op, -1, -1, ())
+
+    def writers(self, op: Op) -> set[int]:
+        """Program ops that end what an op reads."""
+        return {ended for v in op.inputs for ended in self.written.get(v.id, ())}
 
     def needs(self, op: Op) -> list[int]:
         """Program ops that must end before an op starts: of its inputs, and of the readers of what it overwrites."""
-        found = {self.written[v.id] for v in op.inputs if v.id in self.written}
-        found.update([self.result.last[reader.id] for reader in self.blocked.get(op.id, ())])
+        found = self.writers(op)
+        found.update([self.result.last[reader.id] for reader in self.blocked.get(op.id, ()) if not is_view(reader)])
         return sorted(found) or self.start
 
     def stream(self, key: object) -> int:
@@ -212,7 +228,10 @@ class _Lowering:
         found = self.permutes.get(key)
         if found is None:
             dst = self.receivers[where]
-            found = Sends(0, 0, dst, self.tiles.nbytes(op.inputs, dst), False)
+            sends = self.tiles.nbytes(op.inputs, dst)
+            if (sends.values == 0).any():  # who has no rows sends nothing
+                dst = np.where(sends.at() > 0, dst, -1)
+            found = Sends(0, 0, dst, sends, False)
             if all(isinstance(v.type.rows, Const) for v in op.inputs):
                 self.permutes[key] = found
         return found

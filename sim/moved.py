@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from algorithms.ir.schedule import Op, per_rank
+from algorithms.ir.alternatives import Only
+from algorithms.ir.mesh import Mesh
+from algorithms.ir.parts import Part
+from algorithms.ir.schedule import Op, Value, per_rank
 from sim.lower import Lowered
 
 
@@ -30,4 +33,12 @@ def check_moved(lowered: Lowered) -> None:
 
 
 def _has_bytes(op: Op, lowered: Lowered) -> bool:
-    return any(per_rank(v.type.rows, lowered.schedule.mesh).any() and v.type.row_nbytes for v in op.inputs)
+    mesh = lowered.schedule.mesh
+    return any((per_rank(v.type.rows, mesh).any() or _is_meant(v, mesh)) and v.type.row_nbytes for v in op.inputs)
+
+
+def _is_meant(v: Value, mesh: Mesh) -> bool:
+    """Whether some rank would hold rows if there were more tokens: a part of its shard, or a shard that others lack."""
+    if isinstance(v.tokens, Only):
+        return bool(per_rank(v.tokens.condition, mesh).any())
+    return isinstance(v.tokens, Part)

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from algorithms.ir.schedule import Schedule
+from algorithms.ops import is_free
 from topologies.units import us
 
 TIME, SHARE, BYTES = "time", "share", "count of bytes"
@@ -82,12 +83,12 @@ def rests_on(schedule: Schedule, carried: Collection[str]) -> tuple[str, ...]:
     Args:
         carried: classes of link that carried something.
     """
-    kinds = {op.kind for op in schedule.ops if op.kind != "load"}
+    kinds = {op.kind for op in schedule.ops}
     communicates = any(op.stream is not None for op in schedule.ops)
     decode = schedule.problem.phase == "decode"
     attends = bool(kinds & {*ATTENTION})
     reduces = bool(kinds & {*REDUCING})
-    glue = any(op.stream is None and op.kind not in ("load", *ATTENTION) for op in schedule.ops)
+    glue = any(not (op.stream or op.kind in ATTENTION or is_free(op)) for op in schedule.ops)
     used = {
         "attend_launch": attends and not decode,
         "decode_launch": attends and decode,

@@ -10,7 +10,7 @@ import numpy as np
 from algorithms.ir.order import Live, live_at_peak
 from algorithms.ir.schedule import Op, Schedule
 from algorithms.ir.timeline import Timeline
-from algorithms.ops import work
+from algorithms.ops import free, work
 
 
 class Kind(NamedTuple):
@@ -34,7 +34,7 @@ class Kind(NamedTuple):
 
 
 def by_kind(schedule: Schedule, timeline: Timeline) -> list[Kind]:
-    """Sum the ops up by stream and kind, in the order in which they first appear; loads are left out."""
+    """Sum the ops up by stream and kind, in the order in which they first appear; what takes no time is left out."""
     return [_sum(*what, places, schedule, timeline) for what, places in groups(timeline.ops).items()]
 
 
@@ -42,7 +42,7 @@ def groups(ops: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[int]]
     """The places of the ops of each stream and kind; ops as a timeline names them."""
     found: dict[tuple[str, str], list[int]] = {}
     for place, op in enumerate(ops):
-        if op["kind"] != "load":
+        if op["kind"] not in free():
             found.setdefault((op["stream"], op["kind"]), []).append(place)
     return found
 

@@ -14,7 +14,7 @@ from algorithms.ir.mesh import Mesh
 from algorithms.ir.problem import Attention
 from algorithms.ir.schedule import Op, Value
 from algorithms.ir.tokens import Block
-from algorithms.ops import module, work
+from algorithms.ops import work
 from sim.codes import CODES, Codes, tally
 from sim.costs import Machine
 from sim.rows import Row, coded, row
@@ -89,7 +89,7 @@ class Tiles:
         if self.machine.differs:
             return None
         if op.kind not in ATTENTION:
-            return None if hasattr(module(op.kind), "work") else self.held((*op.inputs, *op.outputs))
+            return self.held((*op.inputs, *op.outputs))
         rows, cols = op.inputs[0], op.inputs[1]
         if any(not isinstance(v.type.rows, Const) and v.tokens not in (rows.tokens, cols.tokens) for v in op.inputs):
             return None

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from algorithms.ir.expr import Ints
 from algorithms.ir.schedule import Op, Schedule
 from algorithms.ir.timeline import Timeline, line, whole
-from algorithms.ops import work
+from algorithms.ops import is_free, work
 from algorithms.ways.transfers import transfers
 
 MOST_EVENTS = 2_000_000  # what a viewer in a browser opens without trouble
@@ -71,7 +71,7 @@ def _write_all(file: TextIO, found: Iterator[Event]) -> None:
 
 def _kept(schedule: Schedule, sends: Mapping[int, Pairs], most: int) -> tuple[int, int]:
     """How many ranks fit, counted from 0, and how many events of theirs there are."""
-    each = sum(op.kind != "load" for op in schedule.ops)
+    each = sum(not is_free(op) for op in schedule.ops)
     outer = [np.maximum(source, destination) for source, destination, _ in sends.values()]
     last = np.sort(np.concatenate([*outer, np.zeros(0, dtype=np.int64)]))  # an arrow is drawn if both its ends are
     counts = np.arange(1, schedule.mesh.size + 1)
@@ -92,7 +92,7 @@ def events(
     start, end = (np.rint(x * 1e9).astype(np.int64) for x in (timeline.start, timeline.end))
     arrow = 0
     for place, op in enumerate(schedule.ops):
-        if op.kind == "load":
+        if is_free(op):
             continue
         named = line(op)
         where = {"tid": threads[named["stream"]], "cat": op.kind, "name": named["name"]}

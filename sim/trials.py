@@ -11,6 +11,7 @@ from algorithms.ir import Inapplicable
 from algorithms.ir.job import Job
 from sim.candidates import Candidate, Refusal
 from sim.detours import NoPathError
+from sim.estimate import CrowdedError
 from sim.repeats import Progress as Part
 from sim.result import Result
 
@@ -36,7 +37,7 @@ class Trials:
             self._tried += 1
             try:
                 self.done.append((candidate, self._cost(candidate, part)))
-            except (Inapplicable, NoPathError) as reason:
+            except (CrowdedError, Inapplicable, NoPathError) as reason:
                 self.refused.append(Refusal(candidate.algorithm, candidate.mesh.axes, str(reason)))
 
     def _part(self, number: int, of: int, what: str) -> Part | None:

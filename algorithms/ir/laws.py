@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from algorithms import unknown
-from algorithms.ir.expr import Coords, Ints, ScheduleError
+from algorithms.ir.expr import Const, Coords, Ints, ScheduleError
 from algorithms.ir.layout import Layout
 from algorithms.ir.mask import FULL
 from algorithms.ir.mesh import JOB_AXES, Mesh
@@ -241,6 +241,24 @@ class Laws:
     def both(self, a: Met, b: Met) -> Met:
         """Met by either of two operands."""
         return None if a is None or b is None else (a + b) % _PRIMES
+
+    def of_held(self, x: Met, v: Value) -> Met:
+        """Met by the rows of a value on the ranks that hold some, nothing elsewhere."""
+        return x if x is None or isinstance(v.type.rows, Const) else np.where(self._holds(v, x), x, 0)
+
+    def _holds(self, v: Value, like: Ints) -> Ints:
+        holds: Ints = (per_rank(v.type.rows, self.mesh) > 0).astype(np.int64)
+        return holds.reshape(-1, *[1] * (like.ndim - 1))
+
+    def of_one(self, xs: list[Met], op: Op) -> Met:
+        """Met alike by the rows of all values that a rank holds some of; those that differ cannot be followed."""
+        found: Met = np.zeros((), dtype=np.int64)
+        for x, v in zip(xs, op.inputs, strict=True):
+            found = None if x is None or found is None else np.where(self._holds(v, x), x, found)
+        for x, v in zip(xs, op.inputs, strict=True):
+            if x is not None and found is not None and (self._holds(v, x) * (x != found)).any():
+                raise ScheduleError(f"S8: op {op.id} {op.kind} joins rows that have met different keys")
+        return found
 
     def alike(self, xs: Sequence[Met], op: Op) -> Met:
         """Met by each of several operands; those that differ cannot be followed and are refused."""

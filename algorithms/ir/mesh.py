@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from algorithms.ir.cycle import around
 from algorithms.ir.expr import Const, Coord, Coords, Expr, Ints, ScheduleError, total
 
 JOB_AXES = ("tp", "dp")  # split heads and batch; no algorithm names them
@@ -28,7 +29,7 @@ class Mesh:
                 raise ScheduleError(f"S3: mesh axis {name} must be at least 1, got {size}")
         self.axes = {name: int(size) for name, size in axes.items()}
         self.size = prod(self.axes.values())
-        self._shifts: dict[tuple[Axes, int], dict[str, Expr]] = {}
+        self._shifts: dict[tuple[Axes, int, tuple[int, ...]], dict[str, Expr]] = {}
 
     @property
     def names(self) -> Axes:
@@ -73,12 +74,14 @@ class Mesh:
             below *= self.axes[a]
         return coords
 
-    def behind(self, over: Axes, shift: int) -> dict[str, Expr]:
-        """The coordinates of the member `shift` places before a rank, around its group."""
-        if (over, shift) not in self._shifts:
-            place = (self.member(over) - shift) % self.count(over)
-            self._shifts[over, shift] = self.unravel(place, over)
-        return self._shifts[over, shift]
+    def behind(self, over: Axes, shift: int, along: tuple[int, ...] = ()) -> dict[str, Expr]:
+        """The coordinates of the member `shift` places before a rank, around its group, or along a cycle of places."""
+        key = over, shift, along
+        if key not in self._shifts:
+            member = self.member(over)
+            place = around(along, member, -shift) if along else (member - shift) % self.count(over)
+            self._shifts[key] = self.unravel(place, over)
+        return self._shifts[key]
 
     def grid(self) -> Coords:
         """Coordinates of all ranks as open grids: each axis varies along its own dimension only."""

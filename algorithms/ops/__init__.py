@@ -5,6 +5,9 @@ A compute op's module has
     meaning(xp, *arrays, **params)     what it does with one rank's arrays (array-API namespace xp);
     work(op, coords)                   FLOP and bytes, where they are more than reading inputs and writing outputs;
     FREE = True                        where it takes no time at all, not even a launch;
+    VIEW = True                        where it shows parts of its inputs where these lie: it takes no memory, and no
+                                       place in a stream, either;
+    ROWS = True                        where `meaning` is given rows=, the rank's row counts of the outputs;
     met(op, inputs, laws)              which other side's tokens its outputs have met (law S8); default: inputs[0].
 A collective's module has, besides its own <kind>(...),
     give(xp, arrays, member, rows, params)   the named blocks a member holds at the start;
@@ -17,6 +20,7 @@ where these are not the inputs. `rows` are the row counts of the first of them b
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, NamedTuple
@@ -48,6 +52,22 @@ class Work(NamedTuple):
 def module(kind: str) -> Any:
     """Return the module of an op's kind."""
     return import_module(f"algorithms.ops.{kind}")
+
+
+@cache
+def free() -> frozenset[str]:
+    """The kinds of ops that take no time at all: what they write was there already."""
+    return frozenset(m.name for m in iter_modules(__path__) if getattr(module(m.name), "FREE", False))
+
+
+def is_free(op: Op) -> bool:
+    """Whether an op takes no time at all."""
+    return op.kind in free()
+
+
+def is_view(op: Op) -> bool:
+    """Whether an op shows parts of its inputs where these lie."""
+    return bool(getattr(module(op.kind), "VIEW", False))
 
 
 def computing() -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ def permute(
     over: Any,
     shift: int | None = None,
     to: Expr | int | None = None,
+    along: Sequence[int] | None = None,
     buffers: int = 2,
     lane: int = 0,
 ) -> Any:
@@ -27,12 +28,13 @@ def permute(
 
     Args:
         over: mesh axis, or a tuple of axes whose row-major order numbers the places.
+        along: the places in the order in which `shift` goes round; 0, 1, 2, ... unless said.
         buffers: blocks that a chain of permutes owns: a receive waits until the block it overwrites was read.
         lane: streams of their own for different directions on one axis.
     Returns:
         The values received, of the same widths; a single one when one was given.
     Raises:
-        ScheduleError: neither or both of shift and to; `to` is not a permutation of the group.
+        ScheduleError: neither or both of shift and to; `to` or `along` is not a permutation of the group.
     """
     mesh = tracing().mesh
     axes = mesh.over(over)
@@ -42,8 +44,10 @@ def permute(
         raise ScheduleError(f"S4: permute over {over} shifts all ranks alike, got shift={shift}: write to=...")
     if buffers < 1:
         raise ScheduleError(f"S9: a chain of permutes owns at least 1 buffer, got {buffers}")
+    if along is not None and sorted(along) != list(range(mesh.count(axes))):
+        raise ScheduleError(f"S4: permute goes along {mesh.count(axes)} places, each once: got {tuple(along)[:8]}...")
     if shift is not None:
-        origin = mesh.behind(axes, int(shift))
+        origin = mesh.behind(axes, int(shift), tuple(along or ()))
     else:
         origin = mesh.unravel(Inverse(checked(as_expr(to), mesh, axes), axes, mesh), axes)
     moved = {key: tokens.replace(origin) for key, tokens in {id(x.tokens): x.tokens for x in xs}.items()}

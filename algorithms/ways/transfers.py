@@ -68,8 +68,8 @@ def transfers(op: Op, mesh: Mesh, ways: Mapping[str, str] = USUAL) -> Iterator[T
 
 def _permuted(op: Op, mesh: Mesh) -> Transfer:
     dst, grid = destinations(op, mesh), mesh.grid()
-    nbytes = sum(mesh.spread(v.type.nbytes(grid)) for v in op.inputs)
-    return Transfer(0, 0, dst, np.where(dst >= 0, nbytes, 0), False)
+    nbytes = np.where(dst >= 0, sum(mesh.spread(v.type.nbytes(grid)) for v in op.inputs), 0)
+    return Transfer(0, 0, np.where(nbytes > 0, dst, -1), nbytes, False)
 
 
 def _single(one: Round) -> bool:

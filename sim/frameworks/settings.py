@@ -59,7 +59,7 @@ def lacks(rule: Rule, problem: Attention, mesh: Mesh) -> Iterator[str]:
 
 
 def wants(problem: Attention) -> list[str]:
-    """What a problem asks of a framework: the parts of its mask, and its scores' changes; a ragged batch is a batch."""
+    """What a problem asks of a framework: the parts of its mask, and what changes its scores; ragged is no mask."""
     mask = problem.mask
     parts = {"full": not mask.causal, "window": mask.window, "documents": mask.documents and not problem.ragged}
     named = [name for name, there in parts.items() if there] or ["causal"]

@@ -120,3 +120,28 @@ def test_a_badly_written_mesh_is_refused(text):
 def test_an_axis_named_twice_is_refused():
     with pytest.raises(ScheduleError, match="mesh axis 'row' is named twice in 'row=2,row=3'"):
         parse_mesh("row=2,row=3")
+
+
+# -- cycles --------------------------------------------------------------------------------------------------
+
+
+@given(st.permutations(range(6)), st.lists(st.integers(-9, 9), max_size=4))
+def test_along_a_cycle_of_places_steps_add_up(cycle, shifts):
+    mesh = Mesh(ring=6)
+    place, number = mesh.coord("ring"), {x: k for k, x in enumerate(cycle)}
+
+    for shift in shifts:
+        place = place.replace(mesh.behind(("ring",), shift, tuple(cycle)))
+
+    assert per_rank(place, mesh).tolist() == [cycle[(number[r] - sum(shifts)) % 6] for r in range(6)]
+
+
+def test_all_the_way_round_a_cycle_is_where_one_was():
+    mesh, cycle = Mesh(ring=5), (0, 2, 4, 1, 3)
+    place = mesh.coord("ring")
+
+    halfway = place.replace(mesh.behind(("ring",), 2, cycle))
+
+    assert halfway.replace(mesh.behind(("ring",), 3, cycle)).key == place.key
+    assert str(halfway) == "(ring +3 around 0-2-4-1-...)"
+    assert halfway.key != place.replace(mesh.behind(("ring",), 2)).key

@@ -186,7 +186,8 @@ def many(program):
     return program(problem, Mesh(**dict(zip(program.axes, sizes, strict=True))))
 
 
-FEWER = [x for x in PROGRAMS if x[0] not in ("ring", "burst")]  # of these a step follows from the one before: see below
+STEPWISE = ("ring", "burst", "distflash", "tasp")  # of these a step follows from the one before: see below
+FEWER = [x for x in PROGRAMS if x[0] not in STEPWISE]
 
 
 @pytest.mark.parametrize("name, phase, program", FEWER, ids=[f"{n}-{p}" for n, p, _ in FEWER])
@@ -206,10 +207,11 @@ def test_the_walk_would_see_such_an_array():
     assert max(x.size for x in seen.values() if isinstance(x, np.ndarray)) == MANY
 
 
-def test_a_rings_schedule_grows_by_the_same_for_every_step():
+@pytest.mark.parametrize("name, layout", [("ring", "zigzag"), ("distflash", "contiguous")])
+def test_a_rings_schedule_grows_by_the_same_for_every_step(name, layout):
     def objects(p):
-        seen = {}
-        held(algorithms.find("ring")["prefill"](small(layout="zigzag"), Mesh(ring=p)), seen)
+        seen, program = {}, algorithms.find(name)["prefill"]
+        held(program(small(layout=layout, query_len=41), Mesh(**{program.axes[0]: p})), seen)
         assert not any(isinstance(x, np.ndarray) for x in seen.values())
         return len(seen)
 

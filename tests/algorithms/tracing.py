@@ -34,6 +34,12 @@ def traced(program, problem, mesh):
         return None
 
 
+def serves(name, problem):
+    """Whether an algorithm serves a problem on some mesh at all: one of ours balances a causal mask, and no other."""
+    alike = problem.layout == "contiguous" and problem.mask.causal and not problem.cached
+    return name != "distflash" or alike
+
+
 def small(phase="prefill", **changes):
     """A small problem that no algorithm and no shard divides evenly."""
     sizes = {"heads": 4, "kv_heads": 2, "head_dim": 8, "query_len": 37, "key_len": 41}

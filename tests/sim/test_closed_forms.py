@@ -101,15 +101,17 @@ GATHERED_Q = [(7, H * D * 2 // 8), (7, LSE), (7, OUT // 8)]
     [
         ("helix", {"cp": 8}, [(1, STATE // 8)]),  # attend|exchange|
         ("tree_doubling", {"cp": 8}, [(3, STATE)]),  # attend|state|state|state|
+        ("tree_doubling", {"cp": 6}, [(1 + 2 + 1, STATE)]),  # two hand over first, and are told last
         ("gather_q", {"cp": 8}, GATHERED_Q),  # q|..|attend|lse|..|out|..|
         ("tree_two_level", {"node": 2, "local": 4}, [(3, STATE // 4), (2, STATE // 8), (3, STATE // 4)]),
     ],
 )
 def test_decode_time_is_one_attend_and_the_steps_of_its_collectives(name, axes, steps, flop_rate, bandwidth):
-    schedule = find(name)["decode"](Attention(H, HKV, D, 1, N * 8, phase="decode"), Mesh(**axes))
+    mesh = Mesh(**axes)
+    schedule = find(name)["decode"](Attention(H, HKV, D, 1, N * mesh.size, phase="decode"), mesh)
     expected = attend(1, N, flop_rate) + sum(count * (LATENCY + nbytes / bandwidth) for count, nbytes in steps)
 
-    timeline = simulate(schedule, fully_connected(8, bandwidth, LATENCY, flop_rate))
+    timeline = simulate(schedule, fully_connected(mesh.size, bandwidth, LATENCY, flop_rate))
 
     assert timeline.makespan == pytest.approx(expected, rel=1e-12)
 
@@ -144,6 +146,57 @@ def test_ring_backward_sends_keys_before_gradients(flop_rate, bandwidth):
     timeline = simulate(schedule, ring(p, bandwidth, LATENCY, flop_rate))
 
     assert timeline.makespan == pytest.approx(expected, rel=1e-12)
+
+
+@REGIMES
+@pytest.mark.parametrize("p", [2, 3, 7, 8])
+def test_tasp_carries_a_block_in_parts_over_all_links_of_a_full_mesh_at_once(p, flop_rate, bandwidth):
+    # as ring, but a hop carries 1/(P-1) of a block: P-1 hops take what one takes there, and the latency of each
+    n = N // p
+    one = attend(n, n, flop_rate)
+    hop = LATENCY + 2 * HKV * n * D * 2 / (p - 1) / bandwidth
+
+    timeline = simulate(
+        find("tasp")["prefill"](Attention(H, HKV, D, N, N), Mesh(ring=p)),
+        fully_connected(p, bandwidth, LATENCY, flop_rate),
+    )
+
+    assert timeline.makespan == pytest.approx(max(p * one, (p - 1) * hop + one), rel=1e-12)
+
+
+@pytest.mark.parametrize("p", [2, 3, 4, 7, 8])
+def test_distflash_hides_what_it_sends_and_what_comes_back_behind_its_tiles(p):
+    #   rank 0     own|helps  |helps  |          own: half a tile; then P/2 tiles. Where somebody helps in the last
+    #   back             |state--|state--|       step (odd P), its state has still to come home.
+    #   owner      own|keys   |keys   |merge
+    flop_rate, bandwidth, n = 1 * TFLOP, 1000 * GB, N // p
+    own, full = 4 * H * D * n * (n + 1) / 2 / flop_rate, attend(n, n, flop_rate)
+    state = LATENCY + H * n * (D + 1) * 4 / bandwidth
+
+    timeline = simulate(
+        find("distflash")["prefill"](Attention(H, HKV, D, n * p, n * p, mask="causal"), Mesh(cp=p)),
+        fully_connected(p, bandwidth, LATENCY, flop_rate),
+    )
+
+    assert timeline.makespan == pytest.approx(own + p // 2 * full + state * (p % 2), rel=1e-12)
+
+
+@pytest.mark.parametrize("p", [2, 3, 4, 7, 8])
+def test_backward_distflash_does_too(p):
+    flop_rate, bandwidth, n = 1 * TFLOP, 1000 * GB, N // p
+    tiles = attend(n, n, flop_rate) * ((n + 1) / n / 2 + p // 2) * (1 + 2.5)
+    state = LATENCY + H * n * (D + 1) * 4 / bandwidth
+    keys, dq, dkv = (LATENCY + x * n * D / bandwidth for x in (2 * HKV * 2, H * 4, 2 * HKV * 4))
+    lent = LATENCY + H * n * (2 * D * 2 + 2 * 4) / bandwidth  # queries, their gradients, lse and delta
+
+    timeline = simulate(
+        find("distflash")["train"](Attention(H, HKV, D, n * p, n * p, mask="causal", phase="train"), Mesh(cp=p)),
+        fully_connected(p, bandwidth, LATENCY, flop_rate),
+    )
+
+    last = state * (p % 2) + max(dq * (p % 2), dkv)  # of the forward pass, and of the gradients of the last tile
+    assert max(lent, keys) < tiles / 10
+    assert timeline.makespan == pytest.approx(tiles + last, rel=1e-12)
 
 
 @REGIMES

@@ -7,14 +7,17 @@ import pytest
 
 from algorithms import find
 from algorithms.ir import Attention, Mesh
+from algorithms.ir.job import Job
 from sim import estimate
 from sim.commands import run
+from sim.compare import compare
 from sim.lower import lower
 from sim.moved import NothingMovedError, check_moved
 from sim.rows import Row
 from sim.simulate import Site, simulate
 from sim.stall import StallError, Wait
 from topologies.basic import switch
+from topologies.dgx import dgx_h100
 
 
 def traced(name, **axes):
@@ -81,3 +84,23 @@ def test_a_stall_is_an_answer_in_one_line_and_status_1(monkeypatch, capsys):
         "ringloom: nothing moves after 1 s: permute 7 on stream ring rank 3 waits for rank 4, "
         "which is at attend 6 on stream compute\n"
     )
+
+
+def test_a_run_that_takes_long_because_its_flows_crowd_the_links_is_left_out_of_several_and_said(monkeypatch):
+    monkeypatch.setattr("sim.fastest.SMALL", 0)
+    monkeypatch.setattr("sim.compare.LONG", 0.01)
+    problem, site = Attention(16, 4, 64, 4099, 4099, mask="causal"), Site(dgx_h100(2))
+
+    both = compare({name: find(name) for name in ("ring", "tasp")}, problem, Job(1, 16, 1), site)
+    alone = compare({"tasp": find("tasp")}, problem, Job(1, 16, 1), site)
+
+    assert {one.algorithm for one in both.results} == {"ring"}
+    (left_out,) = {one.reason for one in both.inapplicable}
+    assert left_out.startswith("15 streams a rank share links: it takes roughly ")
+    assert left_out.endswith(" to simulate, and is left out where that is over 10.0 ms; name it alone")
+    assert {one.algorithm for one in alone.results} == {"tasp"}
+
+
+@pytest.mark.parametrize("streams, times", [(1, 1), (2, 1), (8, 8), (63, 496)])
+def test_what_many_streams_add_to_a_run_is_said_too(streams, times):
+    assert estimate.crowding(streams) == pytest.approx(times, rel=1e-3)
