@@ -11,6 +11,7 @@ import numpy as np
 from algorithms.ir.mesh import Mesh
 from algorithms.ir.pairs import count_pairs
 from algorithms.ir.problem import ITEMSIZE, Attention
+from algorithms.ir.seen import covered, view
 from algorithms.ir.tokens import Runs
 from sim.roads import FABRIC
 from sim.simulate import Site
@@ -71,9 +72,10 @@ def bound(problem: Attention, mesh: Mesh, site: Site) -> Bound:
 
 
 def least_memory(problem: Attention) -> float:
-    """Bytes of q, k, v and out of the whole layer."""
+    """Bytes of q, out, and what somebody sees of k and v, of the whole layer."""
     rows = problem.batch * problem.query_len * problem.heads
-    columns = problem.batch * problem.key_len * problem.kv_heads
+    keys = Runs(np.array([0]), np.array([problem.key_len]), 1)
+    columns = problem.batch * int(covered(keys, view(problem.mask, problem.query_runs))) * problem.kv_heads
     values = 0 if problem.shared_kv else problem.head_dim_v
     return float(
         rows * (problem.head_dim * ITEMSIZE[problem.dtype] + problem.head_dim_v * _out_itemsize(problem))

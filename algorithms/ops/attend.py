@@ -10,6 +10,7 @@ from algorithms.ir.pairs import count_pairs
 from algorithms.ir.problem import Attention
 from algorithms.ir.schedule import Op, Partial, TensorType, Value
 from algorithms.ir.score import Score
+from algorithms.ir.seen import covered, view
 from algorithms.ir.trace import tracing
 from algorithms.ops import Work, touched
 
@@ -55,10 +56,15 @@ def check_operands(q: Value, k: Value, v: Value) -> None:
 
 
 def tile(op: Op, coords: Coords) -> Work:
-    """Count visible pairs of the queries and keys of an attention op; FLOP are left at 0."""
-    q, k = op.inputs[0].tokens.runs(coords), op.inputs[1].tokens.runs(coords)
-    pairs = count_pairs(op.params["mask"], q, k)
-    nbytes = touched(op, coords)
+    """Count visible pairs of the queries and keys of an attention op; FLOP are left at 0.
+
+    Keys that no query sees under a window are not read.
+    """
+    q, k, mask = op.inputs[0].tokens.runs(coords), op.inputs[1].tokens.runs(coords), op.params["mask"]
+    pairs, nbytes = count_pairs(mask, q, k), touched(op, coords)
+    if mask.window:
+        hidden = k.count.sum(-1) - covered(k, view(mask, q))
+        nbytes = nbytes - hidden * sum(v.type.row_nbytes for v in {v.id: v for v in op.inputs[1:3]}.values())
     return Work(pairs.visible * 0, nbytes, pairs.visible, op.inputs[0].type.rows.at(coords), pairs.mixed)
 
 

@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import algorithms.ir.seen as seen_module
 from algorithms.ir import Attention, Mesh, spmd
 from algorithms.ir.laws import check
 from algorithms.ir.layout import KINDS
 from algorithms.ir.mask import Mask, sees
 from algorithms.ir.schedule import per_rank
-from algorithms.ir.seen import Seen, view, within
+from algorithms.ir.seen import Seen, covered, view, within
 from algorithms.ir.tokens import Runs
 from algorithms.ops.permute import permute
 from algorithms.ops.seen import seen
@@ -111,6 +112,27 @@ def test_seen_keeps_the_keys_that_some_query_sees(mask, data):
     rows = queries.positions()
     everything = keys.positions()
     assert kept.tolist() == [k for k in everything if sees(mask, rows, k).any()]
+
+
+@pytest.mark.parametrize("few", [0, 10**9])
+@given(mask=MASKS, data=st.data())
+def test_what_is_covered_is_counted_however_it_is_looked_for(few, mask, data):
+    n, ranks = sum(mask.documents), 3
+    ends = [sorted(data.draw(st.lists(st.integers(0, n), min_size=8, max_size=8))) for _ in range(ranks)]
+    keys = Runs(np.array(ends)[:, ::2], np.diff(np.array(ends), axis=1)[:, ::2], 1)  # some are empty
+    starts = np.array(data.draw(st.lists(st.integers(0, n - 1), min_size=ranks * 2, max_size=ranks * 2))).reshape(
+        ranks, 2
+    )
+    rows = Runs(starts, np.minimum(n - starts, 4), 1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seen_module, "FEW", few)
+        found = covered(keys, view(mask, rows))
+
+    for rank in range(ranks):
+        k = Runs(keys.start[rank], keys.count[rank], 1)
+        q = Runs(rows.start[rank], rows.count[rank], 1).positions()
+        assert found[rank] == sum(sees(mask, q, key).any() for key in k.positions())
 
 
 @given(MASKS, st.integers(1, 7), st.integers(0, 3))

@@ -135,3 +135,20 @@ def test_no_exact_schedule_is_faster_on_any_cluster_under_any_placement(case, da
     least = bound(problem, mesh, site)
 
     assert simulate(schedule, site).makespan >= least.seconds * (1 - 1e-12), least
+
+
+def test_what_nobody_sees_need_not_be_read():
+    decode = {"query_len": 1, "key_len": 10_000, "phase": "decode"}
+    whole, window = Attention(8, 2, 64, **decode), Attention(8, 2, 64, **decode, mask="window:100")
+
+    query = 8 * 64 * 2 * 2  # q and out
+    assert least_memory(whole) == query + 2 * 10_000 * 2 * 64 * 2
+    assert least_memory(window) == query + 2 * 100 * 2 * 64 * 2
+
+
+@pytest.mark.parametrize("mask", ["window:64", "documents:512*8", "full,documents:512*8"])
+def test_nothing_is_known_of_what_must_be_received_under_a_window_or_documents(mask):
+    # contiguous shards of 512 tokens: each document is on its own rank, and a window needs 63 keys of the rank before
+    problem = Attention(H, H, D, 4096, 4096, mask=mask)
+
+    assert least_ingress(problem, Mesh(cp=8)) == 0
