@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from algorithms.ir.mask import FULL
+from algorithms.ir.mask import FULL, Interval
 from algorithms.ir.schedule import Op, Schedule
 from algorithms.ir.seen import covered, view
 from algorithms.ir.tokens import Tokens
@@ -15,15 +15,20 @@ from algorithms.ops.permute import senders
 MOST = 1 << 22  # runs of tiles of ranks looked at: of more, nothing is said
 
 
-class Tile(NamedTuple):
-    """Keys that came by an op, with their values, and the queries that attend them."""
+@dataclass
+class Tile:
+    """Keys that came by an op, with their values.
+
+    Attributes:
+        own: of the keys, those that the rank had itself; None: none. nbytes: of a row, by value. queries: the tokens of
+            those that attend them.
+    """
 
     keys: Tokens
-    queries: Tokens
     came: Op
     own: Tokens | None
-    """Of the keys, those that the rank had itself."""
-    row_nbytes: int
+    nbytes: dict[int, int] = field(default_factory=dict)
+    queries: dict[int, Tokens] = field(default_factory=dict)
 
 
 def useful_share(schedule: Schedule) -> float | None:
@@ -45,37 +50,32 @@ def useful_share(schedule: Schedule) -> float | None:
 
 
 def _tiles(schedule: Schedule) -> list[Tile]:
-    """Keys and values that came to be attended, each once: not when they are attended again, or by more queries."""
+    """Keys and values that came to be attended, each once, however often they are."""
     source = {v.id: op for op in schedule.ops for v in op.outputs}
     found: dict[tuple[int, int], Tile] = {}
-    met = set[int]()
     for op in schedule.ops:
         if op.kind not in ("attend", "attend_backward"):
             continue
         for v in op.inputs[1:3]:
-            came = source[v.id]
-            if came.stream is None or v.id in met:
-                continue
-            met.add(v.id)
-            own = None if came.kind == "permute" else came.inputs[came.outputs.index(v)].tokens
-            tile = Tile(v.tokens, op.inputs[0].tokens, came, own, v.type.row_nbytes)
-            before = found.get((id(v.tokens), came.id))
-            found[id(v.tokens), came.id] = tile if before is None else _both(before, tile)
+            came, queries = source[v.id], op.inputs[0].tokens
+            if came.stream is not None:
+                own = None if came.kind == "permute" else came.inputs[came.outputs.index(v)].tokens
+                tile = found.setdefault((id(v.tokens), came.id), Tile(v.tokens, came, own))
+                tile.nbytes[v.id], tile.queries[id(queries)] = v.type.row_nbytes, queries
     return list(found.values())
-
-
-def _both(keys: Tile, values: Tile) -> Tile:
-    return keys._replace(row_nbytes=keys.row_nbytes + values.row_nbytes)
 
 
 def _bytes(schedule: Schedule, tile: Tile) -> tuple[int, int]:
     """Bytes that all ranks together receive, and those of them that they see."""
     mesh, grid = schedule.mesh, schedule.mesh.grid()
-    looking = view(schedule.problem.mask, tile.queries.runs(grid))
+    views = [view(schedule.problem.mask, tokens.runs(grid)) for tokens in tile.queries.values()]
+    wide = [[np.broadcast_to(x, (*mesh.shape, x.shape[-1])) for x in same] for same in zip(*views, strict=True)]
+    looking = Interval(*(np.concatenate(same, axis=-1) for same in wide))
     others = senders(tile.came, mesh) != np.arange(mesh.size) if tile.own is None else np.ones(mesh.size, dtype=bool)
     got, useful = np.zeros((2, mesh.size), dtype=np.int64)
     for sign, tokens in ((1, tile.keys), (-1, tile.own)):
         if tokens is not None:
             got += sign * mesh.spread(tokens.count.at(grid))
             useful += sign * mesh.spread(covered(tokens.runs(grid), looking))
-    return int(got[others].sum()) * tile.row_nbytes, int(useful[others].sum()) * tile.row_nbytes
+    row = sum(tile.nbytes.values())
+    return int(got[others].sum()) * row, int(useful[others].sum()) * row

@@ -56,3 +56,15 @@ def test_of_a_full_mask_all_is_seen_and_of_nothing_nothing_is_said():
     assert useful_share(find("ring")["prefill"](problem("causal"), Mesh(ring=1))) is None
     decode = Attention(4, 2, 8, 1, 40, phase="decode", mask="causal")
     assert useful_share(find("tree")["decode"](decode, Mesh(cp=4))) is None
+
+
+def test_keys_that_several_queries_meet_are_seen_if_one_of_them_sees_them():
+    # a tile of 2 x 2 blocks: the keys that a rank receives meet its own queries and those that come
+    schedule = find("mesh_attention")["prefill"](problem("causal", "contiguous"), Mesh(q=2, kv=2))
+    dealt = problem("causal").keys(4)
+    at = [dealt.runs(np.asarray(i)).positions() for i in range(4)]
+    came = [at[n ^ 1] for n in range(4)]  # along kv: from the neighbour
+    queries = [np.concatenate([at[n], at[n ^ 2]]) for n in range(4)]  # along q
+    seen = [(k[None, :] <= q[:, None]).any(0).mean() for q, k in zip(queries, came, strict=True)]
+
+    assert useful_share(schedule) == np.mean(seen)
