@@ -20,7 +20,7 @@ def attention2d_overlapped(me: Rank, problem: Attention) -> Partial:
     Cost:
         per rank, of N/RC tokens: sends what attention2d sends, hop by hop: (R-1) blocks of k, v, (C-1) of q and of
         (out, lse), and one of k, v to the transposed place. Holds R blocks of k, v, two of q and three of results.
-        4 * B * H * D FLOP a visible pair.
+        4 * B * H * D FLOP a visible pair, in R + C - 1 calls of the kernel.
     References:
         Elango. "ATTENTION2D: Communication Efficient Distributed Self-Attention
         Mechanism." 2025. arXiv:2503.15758, Algorithms 4 to 6 (the overlapped form, here on any R x C).
@@ -31,7 +31,7 @@ def attention2d_overlapped(me: Rank, problem: Attention) -> Partial:
 
     if R > 1 and C > 1:
         k, v = permute(k, v, over=("row", "col"), to=n)  # so that every tile is an equal share under a causal mask
-    return attend_tile(q, k, v, queries=("col", C), keys=("row", R))
+    return attend_tile(q, k, v, queries=("col", C), keys=("row", R), whole=True)
 
 
 @spmd("row", "col", phase="train", layouts=("striped",))
@@ -42,11 +42,12 @@ def attention2d_overlapped_train(me: Rank, problem: Attention) -> Mapping[str, V
         as attention2d_overlapped, and do (n, B*H, D) -> dq, dk, dv shaped as q, k, v.
     Cost:
         backward, per rank, of N/RC tokens: sends (R-1) blocks of k, v and R of dk, dv, (C-1) of q, do, lse and delta
-        and of dq, and one of dk, dv to the transposed place; 10 * B * H * D FLOP a visible pair. Holds R blocks of
-        k, v and of dk, dv.
+        and of dq, and one of dk, dv to the transposed place; 10 * B * H * D FLOP a visible pair, in 2 R + C - 2 calls
+        of the kernel. Holds R blocks of k, v and of dk, dv.
     References:
         Elango. 2025. arXiv:2503.15758; the backward pass is our reconstruction: own queries meet keys as they come,
-        then others' queries all keys, with dq behind them, and dk, dv leave behind the last of those.
+        then others' queries all keys, with dq behind them; the last of those meet them block by block, with dk, dv
+        leaving behind.
     """
     (r, c), (R, C) = me.coords, me.sizes
     n = c * R + r  # column-major shard number
@@ -54,11 +55,11 @@ def attention2d_overlapped_train(me: Rank, problem: Attention) -> Mapping[str, V
 
     if R > 1 and C > 1:
         k, v = permute(k, v, over=("row", "col"), to=n)
-    part = sink(attend_tile(q, k, v, queries=("col", C), keys=("row", R)))
+    part = sink(attend_tile(q, k, v, queries=("col", C), keys=("row", R), whole=True))
 
     do = load_gradient(me, problem, q.tokens)
     side = (q, do, part.lse, d := delta(do, part.out))
-    (dq,), (dk, dv) = differentiate_tile(side, k, v, queries=("col", C), keys=("row", R))
+    (dq,), (dk, dv) = differentiate_tile(side, k, v, queries=("col", C), keys=("row", R), whole=True)
     if R > 1 and C > 1:
         dk, dv = permute(dk, dv, over=("col", "row"), to=r * C + c)  # home
     return {**part._asdict(), "dq": dq, "dk": dk, "dv": dv, **sink_gradients(part.lse, d, over=("row", "col"))}

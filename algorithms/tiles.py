@@ -7,59 +7,63 @@ have gathered follows them, one hop behind, and ends at home.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from algorithms.ir import Partial, Value
 from algorithms.ops.attend import attend
+from algorithms.ops.cut_rows import cut_rows
+from algorithms.ops.join import join
 from algorithms.ops.merge import merge
 from algorithms.rings import Block, Tile, of_keys, passing, shifted, summed
 
 Axis = tuple[str, int]
-Row = Callable[[Value, Sequence[Block]], Partial]
 
 
-def attend_blocks(q: Value, blocks: Sequence[Block]) -> Partial:
-    """Attend queries to one block of keys after another."""
-    part = attend(q, *blocks[0])
-    for block in blocks[1:]:
-        part = merge(part, attend(q, *block))
-    return part
-
-
-def attend_tile(q: Value, k: Value, v: Value, queries: Axis, keys: Axis, row: Row = attend_blocks) -> Partial:
+def attend_tile(q: Value, k: Value, v: Value, queries: Axis, keys: Axis, whole: bool = False) -> Partial:
     """Attend a tile's queries to its keys, and return what a rank's own queries have seen in all tiles.
 
     Args:
         queries, keys: the ring that queries pass along, and the one of keys, each with its size.
-        row: how others' queries attend to all blocks of keys, once these are there.
+        whole: others' queries attend to all keys in one call, not block by block.
     """
-    (across, a), _ = queries, keys
-    blocks, own = list[Block](), None
-    for block in passing(k, v, rings=[keys], buffers=kept(queries, keys)):
-        blocks.append(block)
-        tile = attend(q, *block)
-        own = tile if own is None else merge(own, tile)
-    assert own is not None
+    across, a = queries
+    blocks = list[Block]()
+    own = _attended(q, _keeping(passing(k, v, rings=[keys], buffers=kept(queries, keys)), blocks))
+    if whole and a > 1:
+        blocks = [join(*blocks)]
     follows: Partial | None = None
     for _ in range(1, a):
         (q,) = shifted(q, over=across)
         if follows is not None:
             follows = Partial(*shifted(*follows, over=across))
-        tile = row(q, blocks)
-        follows = tile if follows is None else merge(follows, tile)
+        row = _attended(q, blocks)
+        follows = row if follows is None else merge(follows, row)
     return own if follows is None else merge(own, Partial(*shifted(*follows, over=across)))
 
 
-def differentiate_tile(side: Block, k: Value, v: Value, queries: Axis, keys: Axis) -> tuple[Block, Block]:
+def _attended(q: Value, row: Iterable[Block]) -> Partial:
+    """Attend queries to one block of keys after another."""
+    part: Partial | None = None
+    for block in row:
+        tile = attend(q, *block)
+        part = tile if part is None else merge(part, tile)
+    assert part is not None
+    return part
+
+
+def differentiate_tile(
+    side: Block, k: Value, v: Value, queries: Axis, keys: Axis, whole: bool = False
+) -> tuple[Block, Block]:
     """Differentiate a tile, and return dq of a rank's own queries, and dk, dv of its own keys.
 
     Gradients of keys are summed where the keys are kept, until the last queries are there: then they go around, one hop
     behind the tiles. With one block of queries that is the backward pass of a ring.
 
     Args:
-        side: what passes of queries: q, do, lse, delta. queries, keys: as in attend_tile.
+        side: what passes of queries: q, do, lse, delta. queries, keys, whole: as in attend_tile; the last queries meet
+            keys block by block all the same.
     """
-    across, a = queries
+    (across, a), (_, b) = queries, keys
     blocks, sums = list[Block](), list[Block]()
     own: Block | None = None
     follows: Block | None = None
@@ -68,6 +72,10 @@ def differentiate_tile(side: Block, k: Value, v: Value, queries: Axis, keys: Axi
             side = shifted(*side, over=across)
         if follows is not None:
             follows = shifted(*follows, over=across)
+        if whole and 0 < x < a - 1 and len(blocks) > 1:
+            blocks, sums = [join(*blocks)], [join(*sums)]
+        if x == a - 1 and 0 < len(blocks) < b:
+            blocks, sums = cut_rows(*blocks[0], parts=b), cut_rows(*sums[0], parts=b)
         row = blocks if x else _keeping(passing(k, v, rings=[keys], buffers=kept(queries, keys)), blocks)
         if x + 1 < a:
             dq, sums = _resting(of_keys(*side), row, sums)

@@ -12,7 +12,7 @@ from algorithms.ir.mesh import Mesh
 from algorithms.ir.pairs import count_pairs
 from algorithms.ir.problem import ITEMSIZE, Attention
 from algorithms.ir.tokens import Runs
-from sim.routes import FABRIC
+from sim.roads import FABRIC
 from sim.simulate import Site
 
 
@@ -111,11 +111,11 @@ def cut(problem: Attention, mesh: Mesh, site: Site) -> float:
     A machine with a share of a sequence is to the others what a rank is. That is known where one sequence, with all its
     heads, is spread over all ranks, and every machine has as many of these.
     """
-    network, machine = site.network, site.network.roads.machine
+    network, machine = site.network, site.network.machine
     used = Counter(machine[network.node[: mesh.size]].tolist())
     if mesh.axes.get("tp", 1) * mesh.axes.get("dp", 1) > 1 or len(used) == 1 or len(set(used.values())) > 1:
         return 0.0
-    left, entered = machine[network.roads.tail], machine[network.roads.head]
+    left, entered = machine[network.tail], machine[network.head]
     crosses = (left != entered) & (entered != FABRIC)
     into = np.bincount(entered[crosses], network.bandwidth[crosses], minlength=max(used) + 1)
     return _least_received(problem, 1, 1, len(used)) / float(into[list(used)].max())
@@ -128,5 +128,5 @@ def _out_itemsize(problem: Attention) -> int:
 
 def widest_ingress(site: Site) -> float:
     """Bytes/s into the best-connected GPU, over all its links."""
-    into = np.bincount(site.network.roads.head, site.network.bandwidth, minlength=int(site.network.node.max()) + 1)
+    into = np.bincount(site.network.head, site.network.bandwidth, minlength=int(site.network.node.max()) + 1)
     return float(into[site.network.node].max()) or np.inf

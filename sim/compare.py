@@ -70,7 +70,8 @@ def compare(
         layout: one layout for all, or auto.
         errors: stated relative errors of the model.
         faults: what is slow, down, busy or late; what has no path then cannot run.
-        jitters: how compute times vary in each repeat; the median ranks.
+        jitters: how compute times vary in each repeat, which takes a seed of its own where a hash routes; the median
+            ranks.
         pacing: how the rounds of collectives follow each other.
         framework: try only what it has.
         kinds: of a whole model, how many layers there are of each kind and the problem of one; results are their sums,

@@ -60,7 +60,7 @@ class Detours:
         rest = self.graph.copy()
         rest.remove_edges_from([self.network.links[k] for k in down])
         ranks = {gpu: self.graph.nodes[gpu]["rank"] for gpu in self.network.gpus}
-        other = Network(rest, list(ranks.values()))
+        other = Network(rest, list(ranks.values()), routing=self.network.routing)
         numbers = np.array([*(self.network.link(*link) for link in other.links), self.network.pad], np.int64)
         sender, receiver = hit % self.frozen.ranks, self.frozen.bare.dst.reshape(-1)[hit]
         return numbers[other.reach(sender, receiver)]

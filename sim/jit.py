@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from numba import njit
 
 COMPILED_FILES = (
-    *("jit.py", "state.py", "codes.py", "routes.py", "maxmin.py"),
+    *("jit.py", "state.py", "codes.py", "roads.py", "routes.py", "maxmin.py"),
     *("step.py", "refine.py", "apart.py", "maxplus.py"),
 )
 

@@ -12,17 +12,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sim.handicap import scaled
+from sim.hashing import Words, hashed
 from sim.lower import Lowered
 from sim.program import Frozen
 from sim.quantiles import Quantiles
 from sim.state import Floats
-
-Words = npt.NDArray[np.uint64]
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_MIX = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
 
 
 @dataclass(frozen=True)
@@ -51,11 +47,11 @@ class Jitter:
         """
         key: Words = np.array([self.seed], np.uint64)
         for number in (self.repeat, op):
-            key = _hashed(key) + np.array([number], np.uint64)
-        words = _hashed(_hashed(key) + np.arange(ranks).astype(np.uint64))
+            key = hashed(key) + np.array([number], np.uint64)
+        words = hashed(hashed(key) + np.arange(ranks).astype(np.uint64))
         if isinstance(self.spread, Quantiles):
             return self.spread.factors(kind, _uniform(words))
-        return _lognormal(self.spread, _uniform(words), _uniform(_hashed(words)))
+        return _lognormal(self.spread, _uniform(words), _uniform(hashed(words)))
 
     def describe(self) -> dict[str, Any]:
         """What varies, and how, as results echo it."""
@@ -82,15 +78,6 @@ def jittered(frozen: Frozen, lowered: Lowered, jitter: Jitter) -> Frozen:
         frozen,
         {first: partial(jitter.factors, place, frozen.ranks, kind) for place, (kind, first) in enumerate(computes)},
     )
-
-
-def _hashed(words: Words) -> Words:
-    """SplitMix64: as good as independent for words that differ."""
-    with np.errstate(over="ignore"):
-        words = words + _STEP
-        for shift, factor in _MIX:
-            words = (words ^ (words >> np.uint64(shift))) * factor
-        return words ^ (words >> np.uint64(31))
 
 
 def _lognormal(spread: float, first: Floats, second: Floats) -> Floats:

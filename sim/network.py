@@ -1,5 +1,6 @@
 """A cluster as the engine sees it: directed links as arrays, and static routes between ranks."""
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -8,10 +9,10 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
-from sim.routes import FABRIC, Roads, paths
-from sim.state import Floats, Longs
-
-PICOSECONDS = 1e12
+from sim.roads import machines_of, mapped
+from sim.routes import paths
+from sim.routing import Routing
+from sim.state import Bools, Floats, Ints, Longs
 
 
 class Network:
@@ -22,9 +23,11 @@ class Network:
         gpus: [ranks] the node that runs each schedule rank.
         links, kinds: [links] the (tail, head) nodes and the link class of each directed link.
         bandwidth: [links] bytes per second, as the graph says.
-        roads: the links between numbered nodes; node: [ranks] the number of each schedule rank's.
+        tail, head: [links] the numbers of these nodes, their places in `graph.nodes`; node: [ranks] of the GPUs.
+        machine: [nodes] the number of each node's machine, or FABRIC.
         capacity: [links + 1] bytes per second, bandwidth x efficiency; the last, `pad`, is infinite.
         latency: [links + 1] seconds; 0 for `pad`.
+        routing: which of its equal paths a flow takes.
     """
 
     def __init__(
@@ -32,12 +35,14 @@ class Network:
         graph: nx.DiGraph,
         placement: Sequence[int] | None = None,
         efficiency: Mapping[str, float] | None = None,
+        routing: Routing | None = None,
     ) -> None:
         """Compile `graph`.
 
         Args:
             placement: placement[r] is the `rank` of the GPU that runs schedule rank r; r itself if None.
             efficiency: the share of its bandwidth that a link kind reaches; 1 where not given.
+            routing: the graph's own if None.
 
         Raises:
             ValueError: for a number that is absurd, or a placement that is not one GPU a rank.
@@ -55,9 +60,33 @@ class Network:
         chosen = range(len(by_rank)) if placement is None else placement
         self.gpus = _placed(by_rank, chosen, self.name)
         self.ranks = len(self.gpus)
-        self.roads, self.node = _roads(graph, self.links, self.latency[:-1], self.gpus)
+        self.routing = routing or Routing.of(graph)
+        number = {node: k for k, node in enumerate(graph.nodes)}
+        self.tail = np.array([number[tail] for tail, _ in self.links], np.int64)
+        self.head = np.array([number[head] for _, head in self.links], np.int64)
+        self.node = np.array([number[gpu] for gpu in self.gpus], np.int64)
+        self.machine = machines_of(graph)
+        self._roads, self._lanes = mapped(graph, self.tail, self.head, self.latency[:-1], self.machine)
+        self._gpu = np.array(chosen, np.int64)  # what a hash knows a rank by, wherever it is placed
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin without a route."""
         self._known: Longs = np.empty(0, np.int64)  # source * ranks + destination, sorted
-        self._routes: Longs = np.empty((0, 1), np.int64)  # the links of each known pair
+        self._routes: Ints = np.empty((0, 1), np.int32)  # the links of each known pair
+        self._ways: Longs = np.empty(0, np.int64)  # how many equal paths each known pair has
+
+    def routed(self, routing: Routing) -> "Network":
+        """Return the same network with other routes."""
+        other = copy.copy(self)
+        other.routing = routing
+        other._forget()
+        return other
+
+    @property
+    def choices(self) -> tuple[int, int]:
+        """Of the pairs of ranks asked about so far, how many have equal paths, and the most that a pair has."""
+        return int((self._ways > 1).sum()), int(self._ways.max(initial=1))
 
     @cached_property
     def _number(self) -> dict[tuple[str, str], int]:
@@ -83,7 +112,7 @@ class Network:
             raise ValueError(f"no link {tail} -> {head} in cluster {self.name}")
         return self._number[tail, head]
 
-    def route(self, source: npt.ArrayLike, destination: npt.ArrayLike) -> Longs:
+    def route(self, source: npt.ArrayLike, destination: npt.ArrayLike) -> Ints:
         """Return the links from each source rank to each destination rank, [n, hops], `pad` behind the end.
 
         A rank reaches itself without a link.
@@ -96,33 +125,50 @@ class Network:
         new = np.setdiff1d(wanted, self._known, assume_unique=True)
         if len(new) > 0:
             self._learn(new)
-        return self._routes[np.searchsorted(self._known, wanted)][place.reshape(-1)]
+        return self._routes[np.searchsorted(self._known, wanted)[place.reshape(-1)]]
 
-    def reach(self, source: npt.ArrayLike, destination: npt.ArrayLike) -> Longs:
+    def reach(self, source: npt.ArrayLike, destination: npt.ArrayLike) -> Ints:
         """Return the links between ranks as `route` does, but only `pad` where there is no path."""
-        wanted, place = np.unique(
-            np.asarray(source, np.int64) * self.ranks + np.asarray(destination, np.int64), return_inverse=True
-        )
-        table: Longs = paths(self.roads, *(self.node[rank] for rank in np.divmod(wanted, self.ranks)))
-        return np.where(table < 0, self.pad, table)[place.reshape(-1)]
+        pairs = np.asarray(source, np.int64) * self.ranks + np.asarray(destination, np.int64)
+        wanted, place = np.unique(pairs, return_inverse=True)
+        table, _ = self._search(wanted)
+        return np.where(table < 0, np.int32(self.pad), table)[place.reshape(-1)]
+
+    def _search(self, pairs: Longs) -> tuple[Ints, Longs]:
+        """Return the links of each pair, -1 behind the end, and how many equal paths it has; pairs are sorted."""
+        source, destination = np.divmod(pairs, self.ranks)
+        draws = self.routing.draws(self._gpu[source], self._gpu[destination])
+        found: tuple[Ints, Longs] = paths(self._roads, self._lanes, self.node[source], self.node[destination], draws)
+        return found
 
     def _learn(self, pairs: Longs) -> None:
         """Add the routes of new pairs, which are sorted, to the table, which stays sorted."""
         source, destination = np.divmod(pairs, self.ranks)
-        table: Longs = paths(self.roads, self.node[source], self.node[destination])
+        table, ways = self._search(pairs)
         lost = (table[:, 0] < 0) & (destination != source)
         if lost.any():
-            a, b = int(source[lost.argmax()]), int(destination[lost.argmax()])
-            raise ValueError(f"no path from rank {a} ({self.gpus[a]}) to rank {b} ({self.gpus[b]})")
-        table = np.where(table < 0, self.pad, table)[:, : max(1, int((table >= 0).sum(1).max()))]
+            raise ValueError(f"no path from {self._named(source, destination, lost)}")
+        if self.routing.name == "ideal" and (ways > 1).any():
+            pair = self._named(source, destination, ways > 1)
+            raise ValueError(f"--routing ideal needs equal paths to be of equal links: not so from {pair}")
+        table = np.where(table < 0, np.int32(self.pad), table)[:, : max(1, int((table >= 0).sum(1).max()))]
+        if len(self._known) == 0:
+            self._known, self._routes, self._ways = pairs, table, ways
+            return
         hops = max(self._routes.shape[1], table.shape[1])
         routes = np.concatenate([_widen(self._routes, hops, self.pad), _widen(table, hops, self.pad)])
         known = np.concatenate([self._known, pairs])
         order = np.argsort(known, kind="stable")
         self._known, self._routes = known[order], routes[order]
+        self._ways = np.concatenate([self._ways, ways])[order]
+
+    def _named(self, source: Longs, destination: Longs, which: Bools) -> str:
+        """Name the first of some pairs."""
+        a, b = int(source[which.argmax()]), int(destination[which.argmax()])
+        return f"rank {a} ({self.gpus[a]}) to rank {b} ({self.gpus[b]})"
 
 
-def _widen(table: Longs, hops: int, pad: int) -> Longs:
+def _widen(table: Ints, hops: int, pad: int) -> Ints:
     """Return `table` with `hops` columns, the new ones full of `pad`."""
     return np.pad(table, ((0, 0), (0, hops - table.shape[1])), constant_values=pad)
 
@@ -159,50 +205,3 @@ def _placed(gpus: list[str], placement: Sequence[int], name: str) -> list[str]:
             raise ValueError(f"placement must name a GPU once: ranks {taken[gpu]} and {rank} have {gpu}")
         taken[gpu] = rank
     return [gpus[gpu] for gpu in placement]
-
-
-def _roads(
-    graph: nx.DiGraph, links: Sequence[tuple[str, str]], latency: Floats, gpus: list[str]
-) -> tuple[Roads, Longs]:
-    """Return the graph as arrays, and the node number of each schedule rank."""
-    number = {node: k for k, node in enumerate(graph.nodes)}
-    tail = np.array([number[tail] for tail, _ in links], np.int64)
-    head = np.array([number[head] for _, head in links], np.int64)
-    machine = machines_of(graph)
-    inside, into = machine[tail] == machine[head], machine[head]
-    in_start, in_link = _grouped(head, len(number))
-    near = np.flatnonzero((into == FABRIC) | inside)
-    entering = np.flatnonzero((into != FABRIC) & ~inside)
-    entry_start, entry = _grouped(into[entering], int(machine.max(initial=FABRIC)) + 1)
-    roads = Roads(
-        start=np.searchsorted(tail, np.arange(len(number) + 1)),
-        tail=tail,
-        head=head,
-        picoseconds=np.round(latency * PICOSECONDS).astype(np.int64),
-        in_start=in_start,
-        in_link=in_link,
-        is_gpu=np.array([rank is not None for _, rank in graph.nodes(data="rank")], np.bool_),
-        nic=np.array([number.get(nic, -1) for _, nic in graph.nodes(data="nic")], np.int64),
-        machine=machine,
-        near_start=np.searchsorted(tail[near], np.arange(len(number) + 1)),
-        near=near,
-        entry_start=entry_start,
-        entry=entering[entry],
-    )
-    return roads, np.array([number[gpu] for gpu in gpus], np.int64)
-
-
-def machines_of(graph: nx.DiGraph) -> Longs:
-    """Return the number of each node's `host`; a GPU that names none is a machine by itself, others are fabric."""
-    numbers: dict[object, int] = {}
-    machine = []
-    for node, data in graph.nodes.items():
-        host = data.get("host", node if data.get("rank") is not None else None)
-        machine.append(FABRIC if host is None else numbers.setdefault(host, len(numbers)))
-    return np.array(machine, np.int64)
-
-
-def _grouped(group: Longs, groups: int) -> tuple[Longs, Longs]:
-    """Return where each group starts in the list of items sorted by group, [groups + 1], and that list."""
-    items = np.argsort(group, kind="stable")
-    return np.searchsorted(group[items], np.arange(groups + 1)), items

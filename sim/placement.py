@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 
 from algorithms import unknown
-from sim.network import machines_of
+from sim.roads import machines_of
 
 NAMES = ("identity", "node", "rail", "snake", "shuffle:SEED", "list:GPU,GPU,...")
 Machines = list[list[int]]  # the GPUs of each machine, in the order of their ranks
@@ -65,16 +65,24 @@ def _rail(graph: nx.DiGraph) -> list[int]:
 
 
 def _rails(graph: nx.DiGraph) -> dict[int, int]:
-    """The number of each GPU's rail: of the switch that its NIC is cabled to, else of its place in the machine."""
+    """The number of each GPU's rail: of the switch that its NIC, and no other of its machine, is cabled to.
+
+    Where several NICs of a machine share a switch, or there are none, it is the GPU's place in the machine.
+    """
     names = {data["rank"]: name for name, data in graph.nodes.items() if data.get("rank") is not None}
     numbers: dict[object, int] = {}
     rails = {}
     for row in machines(graph):
-        for place, gpu in enumerate(row):
-            nic = graph.nodes[names[gpu]].get("nic")
-            switches = [n for n in graph.successors(nic) if graph.nodes[n].get("kind") == "switch"] if nic else []
-            rails[gpu] = numbers.setdefault(switches[0] if switches else place, len(numbers))
+        switches = [_switch(graph, graph.nodes[names[gpu]].get("nic")) for gpu in row]
+        shared = None in switches or len(set(switches)) < len(row)
+        for place, (gpu, switch) in enumerate(zip(row, switches, strict=True)):
+            rails[gpu] = numbers.setdefault(place if shared else switch, len(numbers))
     return rails
+
+
+def _switch(graph: nx.DiGraph, nic: str | None) -> str | None:
+    """The switch that a NIC is cabled to; None without one."""
+    return next((n for n in graph.successors(nic) if graph.nodes[n].get("kind") == "switch"), None) if nic else None
 
 
 ORDERS: dict[str, Callable[[nx.DiGraph], list[int]]] = {

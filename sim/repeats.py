@@ -1,4 +1,7 @@
-"""Repeats: one schedule run several times with jitter, in the ways that a collective library would choose."""
+"""Repeats: one schedule run several times, in the ways that a collective library would choose.
+
+Each repeat draws its jitter anew, and takes another seed where the routing hashes.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ class Repeats(NamedTuple):
 
 def middle(times: Sequence[float]) -> int:
     """Which of several runs has the median time."""
-    return sorted(range(len(times)), key=lambda number: times[number])[(len(times) - 1) // 2]
+    return times.index(sorted(times)[(len(times) - 1) // 2])
 
 
 def repeated(
@@ -59,6 +62,7 @@ def repeated(
     """Run a schedule once for each jitter, in those of the ways that libraries choose from whose median is least.
 
     Args:
+        site: repeat k runs on `site.repeat(k)`. jitters: None where compute times do not vary.
         ways: way by collective, where one was asked for. how: what else `simulate` takes.
     """
     tried = list(choices(schedule, ways or {}))
@@ -81,9 +85,14 @@ def _in_ways(
     for number, jitter in enumerate(jitters):
         bare = {**how, "path": False, "notice": None if number else notice}
         part = _part(progress, number, runs)
-        times.append(simulate(schedule, site, jitter=jitter, progress=part, **bare).makespan)
-    part, how = _part(progress, runs - 1, runs), {**how, "notice": None}
-    return Repeats(simulate(schedule, site, jitter=jitters[middle(times)], progress=part, **how), tuple(times))
+        found = simulate(schedule, site.repeat(number), jitter=jitter, progress=part, **bare)
+        times.append(found.makespan)
+        if jitter is None and not found.about["routing"]["pairs_with_equal_paths"]:
+            times *= len(jitters)  # no seed would change a route
+            break
+    number, part, how = middle(times), _part(progress, runs - 1, runs), {**how, "notice": None}
+    kept = simulate(schedule, site.repeat(number), jitter=jitters[number], progress=part, **how)
+    return Repeats(kept, tuple(times))
 
 
 def _part(progress: Progress | None, number: int, of: int) -> Progress | None:

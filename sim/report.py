@@ -149,8 +149,8 @@ def tie_text(results: Sequence[Result]) -> str:
 
 
 def varied(results: Sequence[Result]) -> bool:
-    """Whether the results have repeats."""
-    return any(len(found.times_s) > 1 for found in results)
+    """Whether the results have repeats that differ."""
+    return any(found.p10_s < found.p90_s for found in results)
 
 
 def within(results: Sequence[Result]) -> str:

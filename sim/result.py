@@ -65,7 +65,7 @@ class Result:
     """What a schedule costs; times in seconds, sizes in bytes, of one layer or of all a model's.
 
     Attributes:
-        time_s: of repeats with jitter the median; times_s: of each repeat, one where nothing varies.
+        time_s: of repeats, with jitter or seeds of ECMP, the median; times_s: of each repeat, one where nothing varies.
         p10_s, p90_s: times that one in ten repeats is not above, and not below.
         time_low_s, time_high_s: from p10_s less the model's stated error to p90_s and as much more.
         sent_bytes, peak_bytes: over ranks; attention only: no weights, no other layers.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -29,11 +30,13 @@ from sim.network import Network
 from sim.outages import Outages
 from sim.pacing import PLAIN, Pacing
 from sim.program import Frozen, freeze
+from sim.routing import Routing
 from sim.rows import total
 from sim.spans import Record, Spans
 from sim.state import Floats, Longs
 from sim.summary import groups
 from sim.traffic import class_bytes, sent_bytes
+from sim.twins import merged
 
 FULL_RECORD = 8_000_000  # (op, rank) pairs kept in full: two arrays of 64 MB
 HOT_LINKS = 3
@@ -43,12 +46,32 @@ Progress = Callable[[float, float], None]
 class Site:
     """A cluster made ready for many simulations: its compiled network, its GPUs, the cost assumptions."""
 
-    def __init__(self, graph: nx.DiGraph, costs: Costs | None = None, placement: Sequence[int] | None = None) -> None:
-        self.graph, self.costs, self.placement = graph, costs or Costs(), placement
+    def __init__(
+        self,
+        graph: nx.DiGraph,
+        costs: Costs | None = None,
+        placement: Sequence[int] | None = None,
+        routing: Routing | None = None,
+    ) -> None:
+        """Make a graph ready; its routing is its fabric's unless given."""
+        self.routing = routing or Routing.of(graph)
+        self.graph = merged(graph) if self.routing.name == "ideal" else graph
+        self.costs, self.placement = costs or Costs(), placement
         real = any(gpu for _, gpu in graph.nodes(data="gpu"))  # an idealised graph's links are taken at their word
-        self.network = Network(graph, placement, self.costs.link_share if real else None)
-        self.machine = Machine(graph, self.network.gpus, self.costs)
+        self.network = Network(self.graph, placement, self.costs.link_share if real else None, self.routing)
+        self.machine = Machine(self.graph, self.network.gpus, self.costs)
         self.name = self.network.name
+        self._repeats: dict[Routing, Site] = {}  # shared by all of them
+
+    def repeat(self, number: int) -> Site:
+        """Return the site of a further run: the same, unless its routing has a seed. It keeps the routes it finds."""
+        routing = self.routing.repeat(number)
+        if routing == self.routing:
+            return self
+        if routing not in self._repeats:
+            other = self._repeats[routing] = copy.copy(self)
+            other.routing, other.network = routing, self.network.routed(routing)
+        return self._repeats[routing]
 
 
 def simulate(
@@ -58,6 +81,7 @@ def simulate(
     placement: Sequence[int] | None = None,
     ways: Mapping[str, str] | None = None,
     costs: Costs | None = None,
+    routing: Routing | None = None,
     faults: Sequence[Fault] = (),
     reroute_delay: float = REROUTE_DELAY,
     jitter: Jitter | None = None,
@@ -74,6 +98,7 @@ def simulate(
         cluster: a topology graph, or a Site for many runs on one.
         placement: placement[r] is the GPU that runs rank r; the r-th if not given.
         ways: way by collective; what is missing goes the program's way, or the default.
+        routing: which of its equal paths a flow takes; the cluster's own if not given.
         faults: what is slow, down, busy or late.
         reroute_delay: seconds after which flows take another way around a link that went down.
         jitter: how compute times vary.
@@ -95,8 +120,9 @@ def simulate(
     for collective, way in chosen.items():
         find(collective, way)
     site = cluster if isinstance(cluster, Site) else None
-    if site is None or schedule.mesh.size != site.network.ranks or placement is not None or costs is not None:
-        site = _fitting(cluster, schedule, placement, costs)
+    asked = any(wish is not None for wish in (placement, costs, routing))
+    if site is None or schedule.mesh.size != site.network.ranks or asked:
+        site = _fitting(cluster, schedule, placement, costs, routing)
     conditions = Conditions(faults, site.graph, site.network, reroute_delay)
     lowered = lower(schedule, site.machine, chosen, conditions.late, pacing)
     check_moved(lowered)
@@ -163,18 +189,23 @@ def _what_if(conditions: Conditions, jitter: Jitter | None) -> dict[str, Any]:
 
 
 def _fitting(
-    cluster: nx.DiGraph | Site, schedule: Schedule, placement: Sequence[int] | None, costs: Costs | None
+    cluster: nx.DiGraph | Site,
+    schedule: Schedule,
+    placement: Sequence[int] | None,
+    costs: Costs | None,
+    routing: Routing | None,
 ) -> Site:
     """A site with just the ranks of the schedule, on the first GPUs unless placed otherwise."""
     graph = cluster.graph if isinstance(cluster, Site) else cluster
     if isinstance(cluster, Site):
         costs, placement = costs or cluster.costs, placement if placement is not None else cluster.placement
+        routing = routing or cluster.routing
     mesh, name, have = schedule.mesh, graph.graph.get("name", "without a name"), "GPUs placed"
     if placement is None:
         placement, have = range(sum(rank is not None for _, rank in graph.nodes(data="rank"))), "GPUs"
     if mesh.size > len(placement):
         raise ValueError(f"mesh {mesh} needs {mesh.size} ranks: cluster {name} has {len(placement)} {have}")
-    return Site(graph, costs, placement[: mesh.size])
+    return Site(graph, costs, placement[: mesh.size], routing)
 
 
 def _timeline(
@@ -215,6 +246,7 @@ def _timeline(
             "layout": schedule.problem.layout,
             "ways": ways_of(schedule, ways),
             "problem": schedule.problem.describe(),
+            "routing": routing_record(site.network),
             "engine": spans.how,
             "assumptions": site.machine.assumptions(schedule.problem),
         },
@@ -236,6 +268,13 @@ def _spent(named: Sequence[Mapping[str, Any]], first: Longs, last: Longs, spans:
     for (stream, kind), places in groups(named).items():
         found[f"{stream} {kind}"] = float(spans.seconds(first[places], last[places]).max())
     return found
+
+
+def routing_record(network: Network) -> dict[str, Any]:
+    """How paths are chosen, and among how many, of the pairs of ranks that have sent something."""
+    pairs, most = network.choices
+    seed = {"seed": network.routing.seed} if network.routing.varies else {}
+    return {"name": network.routing.name, **seed, "pairs_with_equal_paths": pairs, "most_equal_paths": most}
 
 
 def hot_links(network: Network, spans: Spans) -> tuple[dict[str, Any], ...]:

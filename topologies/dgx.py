@@ -1,10 +1,11 @@
-"""NVIDIA machines of eight GPUs on NVSwitches, joined by a non-blocking rail fabric."""
+"""NVIDIA machines of eight GPUs on NVSwitches, joined by a fabric: non-blocking rails unless another is given."""
 
 from collections.abc import Iterator
 
 import networkx as nx
 
-from topologies.fabric import HDR, NDR, rail
+from topologies.fabrics import Fabric, join
+from topologies.fabrics.rail import rail
 from topologies.hardware import GPUS, Gpu
 from topologies.links import (
     GPUDIRECT_LINK,
@@ -16,10 +17,11 @@ from topologies.links import (
     Link,
     cable,
 )
+from topologies.nics import HDR, NDR
 from topologies.units import in_range
 
 
-def dgx_a100(nodes: int = 1) -> nx.DiGraph:
+def dgx_a100(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
     """Return DGX A100 machines: eight A100-80 on NVSwitch, four PCIe switches of two GPUs and two NICs.
 
     The six NVSwitch chips are one node: each GPU has two links to each chip. The CPUs, through which the
@@ -27,8 +29,9 @@ def dgx_a100(nodes: int = 1) -> nx.DiGraph:
 
     Args:
         nodes: number of machines, at least 1; ranks 8n .. 8n+7 live on machine n.
+        fabric: joins the NICs of the machines.
     Raises:
-        ValueError: nodes is less than 1.
+        ValueError: nodes is less than 1, or the fabric has no room.
     References:
         https://github.com/NVIDIA/nccl/issues/1505 (which NICs share a PCIe switch with which GPUs);
         https://github.com/stas00/ml-engineering (network/README.md @744d01e): 12 NVLink 3 links of 25 GB/s a
@@ -46,52 +49,55 @@ def dgx_a100(nodes: int = 1) -> nx.DiGraph:
         graph.add_node(pcie, kind="pcie", host=host)
         cable(graph, f"{host}/gpu{i}", pcie, Link("pcie", gpu.pcie_bandwidth, PCIE_SWITCH_LINK.latency))
         cable(graph, pcie, nic, Link("pcie", gpu.pcie_bandwidth, 0.0))
-    rail(graph, _nics(nodes), HDR)
+    join(graph, _nics(nodes), HDR, fabric)
     return graph
 
 
-def dgx_h100(nodes: int = 1) -> nx.DiGraph:
-    """Return DGX H100 machines: eight H100 on NVSwitch, one NIC and one rail per GPU.
+def dgx_h100(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
+    """Return DGX H100 machines: eight H100 on NVSwitch, one NIC per GPU.
 
     Args:
         nodes: number of machines, at least 1; ranks 8n .. 8n+7 live on machine n.
+        fabric: joins the NICs of the machines.
     Raises:
-        ValueError: nodes is less than 1.
+        ValueError: nodes is less than 1, or the fabric has no room.
     References:
         https://github.com/stas00/ml-engineering (network/README.md @744d01e): 18 NVLink 4 links of 25 GB/s a
         GPU and direction, eight ConnectX-7 NDR NICs of 50 GB/s, one per GPU.
     """
-    return _hopper("dgx_h100", nodes, GPUS["H100-SXM5-80"])
+    return _hopper("dgx_h100", nodes, GPUS["H100-SXM5-80"], fabric)
 
 
-def hgx_h200(nodes: int = 1) -> nx.DiGraph:
+def hgx_h200(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
     """Return HGX H200 machines: a DGX H100 with H200 GPUs, which differ in their memory.
 
     Args:
         nodes: number of machines, at least 1; ranks 8n .. 8n+7 live on machine n.
+        fabric: joins the NICs of the machines.
     Raises:
-        ValueError: nodes is less than 1.
+        ValueError: nodes is less than 1, or the fabric has no room.
     References:
         As dgx_h100.
     """
-    return _hopper("hgx_h200", nodes, GPUS["H200-SXM-141"])
+    return _hopper("hgx_h200", nodes, GPUS["H200-SXM-141"], fabric)
 
 
-def hgx_h800(nodes: int = 1) -> nx.DiGraph:
+def hgx_h800(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
     """Return HGX H800 machines: a DGX H100 whose GPUs have NVLink of 200 GB/s each way.
 
     Args:
         nodes: number of machines, at least 1; ranks 8n .. 8n+7 live on machine n.
+        fabric: joins the NICs of the machines.
     Raises:
-        ValueError: nodes is less than 1.
+        ValueError: nodes is less than 1, or the fabric has no room.
     References:
         https://github.com/deepseek-ai/DeepEP (docs/legacy.md): measured on H800 (about 160 GB/s of NVLink
         reached), each with a 400 Gb/s ConnectX-7 NIC.
     """
-    return _hopper("hgx_h800", nodes, GPUS["H800-SXM5-80"])
+    return _hopper("hgx_h800", nodes, GPUS["H800-SXM5-80"], fabric)
 
 
-def _hopper(name: str, nodes: int, gpu: Gpu) -> nx.DiGraph:
+def _hopper(name: str, nodes: int, gpu: Gpu, fabric: Fabric) -> nx.DiGraph:
     """Return machines whose GPU i reaches NIC i over PCIe 5 without sharing."""
     graph = _machines(name, nodes, gpu)
     graph.graph["sources"]["pcie.bandwidth"] = PCIE5_SOURCE
@@ -99,7 +105,7 @@ def _hopper(name: str, nodes: int, gpu: Gpu) -> nx.DiGraph:
     for host, i in _slots(nodes):
         link = Link("pcie", gpu.pcie_bandwidth, GPUDIRECT_LINK.latency)
         cable(graph, f"{host}/gpu{i}", f"{host}/nic{i}", link)
-    rail(graph, _nics(nodes), NDR)
+    join(graph, _nics(nodes), NDR, fabric)
     return graph
 
 

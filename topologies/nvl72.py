@@ -2,25 +2,28 @@
 
 import networkx as nx
 
-from topologies.fabric import NDR, rail
+from topologies.fabrics import Fabric, join
+from topologies.fabrics.rail import rail
 from topologies.hardware import GPUS
 from topologies.links import GPUDIRECT_LINK, NVLINK_SOURCE, NVSWITCH_LINK, PCIE5_SOURCE, Link, cable
+from topologies.nics import NDR
 from topologies.units import in_range
 
 TRAYS = 18  # of a rack
 TRAY_GPUS = 4  # of a tray, and as many NICs
 
 
-def gb200_nvl72(racks: int = 1) -> nx.DiGraph:
+def gb200_nvl72(racks: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
     """Return GB200 NVL72 racks: 18 trays of four GPUs, all 72 on one flat NVLink domain.
 
     The 18 NVSwitch chips are one node: each GPU has one link of 50 GB/s to each chip. Racks are joined by
-    four non-blocking rails, one for each NIC of a tray. The Grace CPUs are left out.
+    the NICs of their trays, four each. The Grace CPUs are left out.
 
     Args:
         racks: number of racks, at least 1; ranks 72r .. 72r+71 live in rack r, four a tray.
+        fabric: joins the NICs of all trays.
     Raises:
-        ValueError: racks is less than 1.
+        ValueError: racks is less than 1, or the fabric has no room.
     References:
         https://docs.nvidia.com/base-command-manager/product-manuals/nvidia-mission-control/nvlink: 18 trays
         of four GPUs, one link from each GPU to each switch chip;
@@ -51,5 +54,5 @@ def gb200_nvl72(racks: int = 1) -> nx.DiGraph:
         cable(graph, f"{host}/gpu{i}", f"{host}/nic{i}", pcie)
     if racks > 1:  # inside one rack nothing travels over the NICs
         trays = [f"rack{r}/tray{t}" for r in range(racks) for t in range(TRAYS)]
-        rail(graph, [[f"{host}/nic{i}" for i in range(TRAY_GPUS)] for host in trays], NDR)
+        join(graph, [[f"{host}/nic{i}" for i in range(TRAY_GPUS)] for host in trays], NDR, fabric)
     return graph

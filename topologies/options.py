@@ -1,12 +1,14 @@
 """The cluster's command-line options, shared by both commands, and the graph that they name."""
 
+import functools
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from topologies import Topology, find, names
+from topologies import Topology, fabrics, find, names
 from topologies.laws import check
 from topologies.units import in_range, parse_whole
 
@@ -18,8 +20,30 @@ LARGEST_CLUSTER = 2**17  # GPUs; a graph of more is minutes and gigabytes
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
+@dataclass(frozen=True)
+class Named:
+    """What these options said, as typed; None where nothing was said."""
+
+    cluster: str
+    nodes: int | None
+    gpus: int | None
+    fabric: str | None
+
+    def build(self) -> "tuple[nx.DiGraph, int]":
+        """Return the cluster's graph, and how many of its GPUs are to be used, as `build` does."""
+        return build(self.cluster, self.nodes, self.gpus, self.fabric)
+
+
 def cluster_options(command: _Command) -> _Command:
-    """Give a click command --cluster, --nodes and --gpus, as arguments cluster, nodes and gpus."""
+    """Give a click command --cluster, --nodes, --gpus and --fabric, as one argument `named`."""
+
+    @functools.wraps(command)
+    def with_record(
+        *args: Any, cluster: str, nodes: int | None, gpus: int | None, fabric: str | None, **given: Any
+    ) -> Any:
+        return command(*args, named=Named(cluster, nodes, gpus, fabric), **given)
+
+    decorated: Any = with_record
     for option in reversed(
         (
             click.option(
@@ -31,13 +55,21 @@ def cluster_options(command: _Command) -> _Command:
             ),
             click.option("--nodes", callback=_whole, metavar="N", help="How many machines (racks, for NVL72)."),
             click.option("--gpus", callback=_whole, metavar="N", help="How many GPUs, in place of --nodes."),
+            click.option(
+                "--fabric",
+                metavar="NAME[:KEY=VALUE,...]|FILE.py:NAME",
+                help="What joins the machines' NICs, as fat_tree:oversubscription=2; `ringloom topology list` names "
+                f"them.  [default: {fabrics.DEFAULT}]",
+            ),
         )
     ):
-        command = option(command)
-    return command
+        decorated = option(decorated)
+    return cast(_Command, decorated)
 
 
-def build(cluster: str, nodes: int | None = None, gpus: int | None = None) -> "tuple[nx.DiGraph, int]":
+def build(
+    cluster: str, nodes: int | None = None, gpus: int | None = None, fabric: str | None = None
+) -> "tuple[nx.DiGraph, int]":
     """Return the cluster's graph, held to the laws if it is from a file, and how many of its GPUs are to be used.
 
     The GPUs used are ranks 0 .. n-1: all of the graph's, unless fewer than one machine has were asked for.
@@ -46,13 +78,16 @@ def build(cluster: str, nodes: int | None = None, gpus: int | None = None) -> "t
         cluster: name of a topology, or FILE.py:NAME.
         nodes: machines, or whatever the topology's first argument counts; 1 unless said.
         gpus: GPUs in all, in place of nodes; if both are given they must agree.
+        fabric: NAME or NAME:KEY=VALUE,...; the topology's own unless said.
     Raises:
-        ValueError: no such cluster, a size it cannot have, or a graph that breaks a law.
+        ValueError: no such cluster or fabric, a size it cannot have, or a graph that breaks a law.
     """
     topology = find(cluster)
     for name, size in (("nodes", nodes), ("gpus", gpus)):
         if size is not None:
             in_range(size, name, maximum=LARGEST_CLUSTER)
+    if fabric is not None:
+        topology = _on(topology, cluster, fabric)
     unit = _size_argument(topology, cluster)
     if unit == "gpus":
         if nodes is not None:
@@ -63,11 +98,30 @@ def build(cluster: str, nodes: int | None = None, gpus: int | None = None) -> "t
         each = _count(topology(1) if unit else topology())
         units, used = _units(cluster, unit, each, nodes, gpus)
         graph = topology(units) if unit else topology()
-    if cluster not in names():  # ours are held to the laws by the tests
+    if cluster not in names() or fabrics.is_own(fabric or ""):  # ours are held to the laws by the tests
         check(graph)
     if used > _count(graph):
         raise ValueError(f"gpus {used}: {graph.graph['name']} has {_count(graph)} GPUs")
+    if fabric is not None and "fabric" not in graph.graph:
+        raise ValueError(f"--fabric {fabric} changes nothing: {graph.graph['name']} has nothing to join")
     return graph, _count(graph) if gpus is None else used
+
+
+def _on(topology: Topology, cluster: str, fabric: str) -> Topology:
+    """Return the topology with its machines joined by that fabric.
+
+    Raises:
+        ValueError: no such fabric, or a topology that is joined in one way only.
+    """
+    joined = fabrics.parse(fabric)
+    if "fabric" not in inspect.signature(topology).parameters:
+        raise ValueError(f"--fabric {fabric}: {cluster} takes no fabric, it has no machines whose NICs could be joined")
+
+    @functools.wraps(topology)
+    def on_fabric(*size: int) -> "nx.DiGraph":
+        return topology(*size, fabric=joined)
+
+    return on_fabric
 
 
 def _size_argument(topology: Topology, cluster: str) -> str:

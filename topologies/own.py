@@ -1,13 +1,14 @@
-"""A topology of the caller's own: FILE.py:NAME wherever the name of a cluster is taken."""
+"""A topology or a fabric of the caller's own: FILE.py:NAME wherever the name of one is taken."""
 
 import contextlib
 import functools
 import importlib.util
 import sys
+from collections.abc import Callable, Sequence
 from numbers import Real
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from topologies.laws import GPU_NUMBERS, unaccounted
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from topologies import Topology
+    from topologies.fabrics import Fabric
+    from topologies.nics import Network
 
 NUMBERS = (*GPU_NUMBERS, "bandwidth", "latency")
 
@@ -28,22 +31,49 @@ def load(name: str) -> "Topology":
     Raises:
         ValueError: no such file or function, or the file fails; when called, the function fails.
     """
-    path, _, function = name.rpartition(":") if not name.endswith(".py") else (name, "", "")
-    if not function.isidentifier():
-        raise ValueError(f"{name} names no function: write {path or name}:NAME")
-    if not Path(path).is_file():
-        raise ValueError(f"no topology file {path!r}")
-    body = vars(_run(Path(path).resolve())).get(function)
-    if not callable(body):
-        raise ValueError(f"no function {function!r} in {path}")
+    body = _function(name, "topology")
 
     @functools.wraps(body)
-    def topology(*size: int) -> "nx.DiGraph":
-        graph = _call(body, name, size)
+    def topology(*size: int, **fabric: "Fabric") -> "nx.DiGraph":
+        graph = _call(body, name, size, fabric)
         _complete(graph, name, size)
         return graph
 
     return topology
+
+
+def load_fabric(name: str) -> "Fabric":
+    """Return the function NAME of FILE.py as a fabric; what it leaves out is filled in, as `load` does.
+
+    Raises:
+        ValueError: no such file or function, or the file fails; when called, the function fails.
+    """
+    body = _function(name, "fabric")
+
+    @functools.wraps(body)
+    def fabric(graph: "nx.DiGraph", nics: Sequence[Sequence[str]], network: "Network", **chosen: float) -> None:
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                body(graph, nics, network, **chosen)
+        except (Exception, SystemExit) as error:
+            raise ValueError(f"{name} failed on {graph.graph['name']}: {_one_line(error)}") from error
+        _complete(graph, name, ())
+
+    return fabric
+
+
+def _function(name: str, what: str) -> Callable[..., Any]:
+    """Return the function that FILE.py:NAME names."""
+    path, _, function = name.rpartition(":") if not name.endswith(".py") else (name, "", "")
+    if not function.isidentifier():
+        raise ValueError(f"{name} names no function: write {path or name}:NAME")
+    if not Path(path).is_file():
+        raise ValueError(f"no {what} file {path!r}")
+    body = vars(_run(Path(path).resolve())).get(function)
+    if not callable(body):
+        raise ValueError(f"no function {function!r} in {path}")
+    found: Callable[..., Any] = body
+    return found
 
 
 @functools.cache
@@ -64,13 +94,13 @@ def _run(path: Path) -> ModuleType:
     return module
 
 
-def _call(body: "Topology", name: str, size: tuple[int, ...]) -> "nx.DiGraph":
+def _call(body: "Topology", name: str, size: tuple[int, ...], fabric: "dict[str, Fabric]") -> "nx.DiGraph":
     """Call a stranger's function; whatever it raises becomes a ValueError that names it."""
     import networkx as nx
 
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            graph = body(*size)
+            graph = body(*size, **fabric)
     except (Exception, SystemExit) as error:
         raise ValueError(f"{name} failed on {_written(size)}: {_one_line(error)}") from error
     if not isinstance(graph, nx.DiGraph):

@@ -4,26 +4,29 @@ from itertools import combinations
 
 import networkx as nx
 
-from topologies.fabric import SLINGSHOT_11, rail
+from topologies.fabrics import Fabric, join, label
+from topologies.fabrics.rail import rail
 from topologies.hardware import GPUS
 from topologies.links import GPUDIRECT_LINK, NVLINK_DIRECT, PCIE4_SOURCE, Link, cable
+from topologies.nics import SLINGSHOT_11
 from topologies.units import in_range
 
 LINKS_PER_PAIR = 4
 _SOURCE = "https://docs.nersc.gov/systems/perlmutter/architecture"
 
 
-def perlmutter(nodes: int = 1) -> nx.DiGraph:
+def perlmutter(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
     """Return Perlmutter GPU nodes: four A100-40, four NVLink 3 links between each two of them.
 
-    The nodes are joined by a non-blocking rail fabric. The real machine's dragonfly, in which groups share
-    fewer links, comes later: here traffic between far nodes is too fast. So is the CPU, through which
-    PCIe joins GPUs and NICs and which is left out.
+    The nodes are joined by non-blocking rails unless another fabric is given. The real machine's dragonfly, in
+    which groups share fewer links, comes later: on rails traffic between far nodes is too fast. So is the CPU,
+    through which PCIe joins GPUs and NICs and which is left out.
 
     Args:
         nodes: number of nodes, at least 1; ranks 4n .. 4n+3 live on node n.
+        fabric: joins the NICs of the nodes.
     Raises:
-        ValueError: nodes is less than 1.
+        ValueError: nodes is less than 1, or the fabric has no room.
     References:
         https://docs.nersc.gov/systems/perlmutter/architecture: four A100 and four Slingshot-11 NICs of
         25 GB/s a node, PCIe 4;
@@ -41,7 +44,7 @@ def perlmutter(nodes: int = 1) -> nx.DiGraph:
             NVLINK_DIRECT.of("nvlink.latency"),
             GPUDIRECT_LINK.of("pcie.latency"),
             "nic: GPU i uses NIC i; the CPU between them is taken to slow nothing",
-            "fabric: non-blocking rails in place of the real dragonfly",
+            f"fabric: {label(fabric)} in place of the real dragonfly",
         ],
     )
     for n in range(nodes):
@@ -53,5 +56,5 @@ def perlmutter(nodes: int = 1) -> nx.DiGraph:
             cable(graph, name, nic, pcie)
         for a, b in combinations(names, 2):
             cable(graph, a, b, nvlink)
-    rail(graph, [[f"node{n}/nic{i}" for i in range(4)] for n in range(nodes)], SLINGSHOT_11)
+    join(graph, [[f"node{n}/nic{i}" for i in range(4)] for n in range(nodes)], SLINGSHOT_11, fabric)
     return graph

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sim.commands import version
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from algorithms.ir.timeline import Timeline
     from sim.commands.setup import Setup, Wanted
     from sim.result import Result
+    from sim.simulate import Site
 
 
 def scaled(setup: Setup, found: Result) -> Result:
@@ -20,8 +21,10 @@ def scaled(setup: Setup, found: Result) -> Result:
     return found if found.per == setup.per else found.times(setup.layers)
 
 
-def head(setup: Setup, results: Iterable[Result]) -> dict[str, Any]:
-    """The fields with which every JSON answer begins."""
+def head(setup: Setup, results: Iterable[Result], seeds: Sequence[int] = ()) -> dict[str, Any]:
+    """The fields with which every JSON answer begins; seeds: of the hash that chose paths, one a repeat."""
+    from sim.simulate import routing_record
+
     graph, model = setup.site.graph, setup.model
     return {
         "ringloom": version(),
@@ -30,6 +33,7 @@ def head(setup: Setup, results: Iterable[Result]) -> dict[str, Any]:
             "gpus": sum(rank is not None for _, rank in graph.nodes(data="rank")),
             "used": setup.job.size,
             "gpu": sorted(set(setup.site.machine.names)),
+            "fabric": graph.graph.get("fabric"),
             "sources": dict(graph.graph.get("sources", {})),
         },
         "problem": {
@@ -46,13 +50,14 @@ def head(setup: Setup, results: Iterable[Result]) -> dict[str, Any]:
             "dp": setup.job.dp,
         },
         "placement": {"name": setup.placement, "gpus": setup.site.network.gpus},
+        "routing": routing_record(setup.site.network) | ({"seeds": list(seeds)} if seeds else {}),
         "assumptions": setup.assumptions(results),
         "costs": setup.costs,
     }
 
 
-def describe(setup: Setup) -> dict[str, str]:
-    """The same for people: a fact a line."""
+def describe(setup: Setup, repeats: int = 1) -> dict[str, str]:
+    """The same for people: a fact a line; repeats: of each result, which differ in the seed of a hash."""
     from sim import placement
     from topologies.units import format_flop_rate
 
@@ -72,12 +77,25 @@ def describe(setup: Setup) -> dict[str, str]:
         + (f", gradients {p.grad_dtype}" if p.phase == "train" else ""),
         "job": f"tp={job.tp} cp={job.cp} dp={job.dp}: {job.size} ranks, "
         + placement.describe(setup.placement, setup.site.network.gpus),
+        "routing": _routing(setup.site, repeats),
         "times": f"of {'all layers of the model' if setup.per == 'model' else 'one layer'}, attention only",
     }
     if len(setup.kinds) > 1:
         facts["layers"] = setup.kinds_text + ("" if setup.per == "model" else ": --per model adds them up")
         facts["times"] += "" if setup.per == "model" else f"; the layer has mask {p.mask.short}"
-    return {name: text for name, text in facts.items() if name != "model" or setup.model.name}
+    said = {"model": bool(setup.model.name), "routing": bool(facts["routing"])}
+    return {name: text for name, text in facts.items() if said.get(name, True)}
+
+
+def _routing(site: Site, repeats: int) -> str:
+    """How paths are chosen; empty where there is nothing to choose."""
+    pairs, most = site.network.choices
+    if site.routing.name == "ideal":
+        return "ideal: every flow is split equally over its equal paths"
+    chosen = "static, the first of equal paths"
+    if site.routing.varies:
+        chosen = "ecmp" if repeats > 1 else f"ecmp, seed {site.routing.seed}"
+    return f"{chosen}: {pairs:,} pairs of ranks that send have equal paths, up to {most:,}" if pairs else ""
 
 
 def _scores(p: Attention) -> str:

@@ -14,7 +14,7 @@ from sim.commands.faulty import Faulty, fault_options
 from sim.commands.progress import progress
 from sim.commands.setup import Setup, Wanted, set_up, simulator_options
 from sim.commands.whatif import WhatIf, Wishes, what_if_options
-from topologies.options import cluster_options
+from topologies.options import Named, cluster_options
 
 if TYPE_CHECKING:
     from sim.candidates import Candidate
@@ -39,9 +39,7 @@ SCHEMA = "ringloom.compare/1"
 )
 @click.option("--framework", metavar="NAME", help="Try only what this framework has, as transformer_engine or vllm.")
 def command(
-    cluster: str,
-    nodes: int | None,
-    gpus: int | None,
+    named: Named,
     asked: Asked,
     algorithms: str,
     wanted: Wanted,
@@ -59,8 +57,8 @@ def command(
 
     programs = algorithms_from(algorithms)
     only = None if framework is None else rules.find(framework)
-    asked_if = whatif.what_if(wishes, faulty)
-    setup = set_up(asked, wanted, cluster, nodes, gpus)
+    setup = set_up(asked, wanted, named)
+    asked_if = whatif.what_if(wishes, faulty, setup.site.routing)
 
     from sim.compare import compare
 
@@ -76,13 +74,14 @@ def command(
             framework=only,
             kinds=setup.kinds if setup.per == "model" else (),
             progress=report,
-            **vars(asked_if),
+            **asked_if.runs,
         )
     if not found.ranked:
         raise ValueError(f"no algorithm can run: {_reasons(found)}")
+    asked_if = whatif.used(asked_if, wishes, wanted.routing, setup.site)
     notes = _notes(setup, asked_if, found)
     if wanted.json:
-        answer = record(setup, found) | whatif.record(asked_if) | {"notes": notes}
+        answer = record(setup, asked_if, found) | {"notes": notes}
         answer["framework"] = only.name if only else None
         answer["assumptions"] = [*answer["assumptions"], *whatif.assumptions(asked_if, setup.layers)]
         json.dump(answer, sys.stdout, indent=1)
@@ -125,7 +124,7 @@ def _reasons(found: Comparison) -> str:
     return "; ".join(f"{reason} ({', '.join(dict.fromkeys(names))})" for reason, names in by_reason.items())
 
 
-def record(setup: Setup, found: Comparison) -> dict[str, Any]:
+def record(setup: Setup, asked_if: WhatIf, found: Comparison) -> dict[str, Any]:
     """The answer as `--json` gives it."""
     from sim.commands.answer import head, scaled
     from sim.frameworks.shown import record as typed
@@ -138,7 +137,8 @@ def record(setup: Setup, found: Comparison) -> dict[str, Any]:
     ]
     return {
         "schema": SCHEMA,
-        **head(setup, found.results),
+        **head(setup, found.results, asked_if.seeds),
+        **whatif.record(asked_if),
         "bound": found.bound._asdict(),
         "results": results,
         "inapplicable": [one._asdict() for one in found.inapplicable],
@@ -175,8 +175,9 @@ def show(
     best, tried = report.best_of_each(results)
     with report.printing(sys.stdout) as out:
         least = report.bound_text(found.bound, setup.model.form_text(setup.problem.phase))
-        varies = {"varies": f"{how}; their median ranks"} if (how := whatif.jitter_text(asked_if)) else {}
-        report.facts(out, describe(setup) | whatif.describe(asked_if) | varies | {"bound": least})
+        varies = {"varies": f"{how}; their median ranks"} if (how := whatif.varying_text(asked_if)) else {}
+        repeats = len(asked_if.jitters)
+        report.facts(out, describe(setup, repeats) | whatif.describe(asked_if) | varies | {"bound": least})
         out.print()
         shown = results if every else best
         if unfit := report.nothing_fits(results):
@@ -207,6 +208,7 @@ def _write_best(setup: Setup, asked_if: WhatIf, found: Comparison, wanted: Wante
     from sim.repeats import middle
 
     candidate, best = found.ranked[0]
-    how = vars(asked_if) | {"jitters": asked_if.jitters[middle(best.times_s) :][:1]}
-    schedule, runs = run(candidate, setup.site, best.ways, record="full", **how)
+    number = middle(best.times_s)
+    how = asked_if.runs | {"jitters": asked_if.jitters[number : number + 1]}
+    schedule, runs = run(candidate, setup.site.repeat(number), best.ways, record="full", **how)
     write_files(schedule, runs.timeline, setup, wanted)

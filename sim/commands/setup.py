@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from algorithms.models import Model
     from sim.result import Errors, Result
     from sim.simulate import Site
+    from topologies.options import Named
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -32,6 +33,7 @@ class Wanted:
     compute_error: float
     comm_error: float
     placement: str
+    routing: str | None
     per: str
     json: bool
     trace: str | None
@@ -65,6 +67,12 @@ _OPTIONS = (
         show_default=True,
         metavar="NAME",
         help="Which GPU runs which rank: identity, node, rail, snake, shuffle:SEED or list:0,8,1,9,...",
+    ),
+    click.option(
+        "--routing",
+        metavar="NAME",
+        help="Which of its equal paths a flow takes: static (the first), ecmp[:seed=N] (by a hash of both ends), ideal "
+        "(split equally over all).  [default: ecmp on a fat_tree, else static]",
     ),
     click.option(
         "--per",
@@ -131,13 +139,14 @@ class Setup:
         }
         return [
             *(text for text, what in about.items() if what not in unused),
+            *self.site.routing.assumptions(),
             *self.model.assumption(self.problem.phase),
             *self.site.machine.assumptions(self.problem, touched),
             self.errors.assumption(),
         ]
 
 
-def set_up(asked: Asked, wanted: Wanted, cluster: str, nodes: int | None, gpus: int | None) -> Setup:
+def set_up(asked: Asked, wanted: Wanted, named: Named) -> Setup:
     """Check all options and make ready to simulate.
 
     Raises:
@@ -156,18 +165,21 @@ def set_up(asked: Asked, wanted: Wanted, cluster: str, nodes: int | None, gpus: 
     from sim.kernel_table import KERNELS
     from sim.placement import placed
     from sim.result import Errors
+    from sim.routing import parse as routing_from
     from sim.simulate import Site
-    from topologies.options import build
 
+    routing = routing_from(wanted.routing) if wanted.routing is not None else None
     if wanted.kernel is not None and wanted.kernel not in KERNELS:
         raise ValueError(unknown("kernel", wanted.kernel, KERNELS))
     errors = Errors(wanted.compute_error, wanted.comm_error).check()
     ways = parse(asked.ways)
-    graph, used = build(cluster, nodes, gpus)
+    graph, used = named.build()
     job = job_from(asked, used, f"cluster {graph.graph['name']} has {used} GPUs")
     launch = "queued" if wanted.launch is None else wanted.launch
     costs = assume(Costs(kernel=wanted.kernel).launched(launch), wanted.assume)
-    site = Site(graph, costs, placed(wanted.placement, graph, job.size))
+    site = Site(graph, costs, placed(wanted.placement, graph, job.size), routing)
+    if site.routing.name == "ideal" and len(site.graph) == len(graph):
+        raise ValueError(f"--routing ideal changes nothing: {site.name} has no switches for equal paths")
     said = {"--kernel": wanted.kernel, "--launch": wanted.launch, "--assume": wanted.assume.strip()}
     for option, value in said.items():
         if value and not any(site.machine.names):

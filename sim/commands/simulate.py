@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -14,7 +15,7 @@ from sim.commands.faulty import Faulty, fault_options
 from sim.commands.progress import progress
 from sim.commands.setup import Setup, Wanted, set_up, simulator_options
 from sim.commands.whatif import WhatIf, Wishes, what_if_options
-from topologies.options import cluster_options
+from topologies.options import Named, cluster_options
 
 if TYPE_CHECKING:
     from algorithms.ir import Schedule
@@ -37,9 +38,7 @@ SCHEMA = "ringloom.simulate/1"
 @click.option("--program", is_flag=True, help="Print the schedule too.")
 def command(
     algorithm: str,
-    cluster: str,
-    nodes: int | None,
-    gpus: int | None,
+    named: Named,
     asked: Asked,
     wanted: Wanted,
     faulty: Faulty,
@@ -54,26 +53,29 @@ def command(
     programs = algorithms_from(algorithm)
     if len(programs) != 1:
         raise ValueError(f"simulate takes one algorithm, got {algorithm}; compare ranks several")
-    asked_if = whatif.what_if(wishes, faulty)
-    setup = set_up(asked, wanted, cluster, nodes, gpus)
+    setup = set_up(asked, wanted, named)
+    asked_if = whatif.what_if(wishes, faulty, setup.site.routing)
     if setup.per == "model" and len(setup.kinds) > 1:
         raise ValueError(f"simulate runs one layer, and {setup.kinds_text}: compare --per model adds them up")
     candidate = choose(programs, setup, asked.layout)
 
     from sim.bound import bound
+    from sim.repeats import middle
     from sim.result import result
 
     schedule, runs = run_all(candidate, setup, asked_if, "full" if wanted.trace else "auto")
-    timeline = runs.timeline
+    asked_if = whatif.used(asked_if, wishes, wanted.routing, setup.site)
+    timeline, setup = runs.timeline, replace(setup, site=setup.site.repeat(middle(runs.times)))
     least = bound(candidate.problem, candidate.mesh, setup.site)
     found = result(candidate.algorithm, schedule, runs, setup.site, least, setup.errors)
+    shown = Shown(setup, asked_if)
     if wanted.json:
-        answer = record(setup, found, schedule, timeline, least) | whatif.record(asked_if)
+        answer = record(shown, found, schedule, timeline, least)
         answer["assumptions"] = [*answer["assumptions"], *whatif.assumptions(asked_if, setup.layers)]
         json.dump(answer, sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        show(Shown(setup, asked_if), found, schedule, timeline, least, program)
+        show(shown, found, schedule, timeline, least, program)
 
     from sim.commands.answer import write_files
 
@@ -107,7 +109,7 @@ def run_all(candidate: Candidate, setup: Setup, asked_if: WhatIf, how: str) -> t
             path=True,
             progress=lambda share, seconds: report(share, f"{seconds * 1e3:.3g} ms simulated"),
             notice=say,
-            **vars(asked_if),
+            **asked_if.runs,
         )
     return schedule, runs
 
@@ -128,16 +130,17 @@ def choose(programs: dict[str, Any], setup: Setup, layout: str) -> Candidate:
     return min(first, key=lambda one: max(one.mesh.axes[a] for a in one.program.axes))
 
 
-def record(setup: Setup, found: Result, schedule: Schedule, timeline: Timeline, least: Bound) -> dict[str, Any]:
+def record(shown: Shown, found: Result, schedule: Schedule, timeline: Timeline, least: Bound) -> dict[str, Any]:
     """The answer as `--json` gives it."""
     from sim.commands.answer import head, scaled
     from sim.summary import at_peak, by_kind
 
+    setup, asked_if = shown
     rank, op, held = at_peak(schedule, timeline)
     peak = {"rank": rank, "op": str(op.kind), "op_id": op.id, "live": [one._asdict() for one in held]}
     return {
         "schema": SCHEMA,
-        **head(setup, [found]),
+        **head(setup, [found], asked_if.seeds),
         "bound": least.times(setup.layers)._asdict(),
         "results": [scaled(setup, found).record() | {"tie": False}],
         "inapplicable": [],
@@ -145,6 +148,7 @@ def record(setup: Setup, found: Result, schedule: Schedule, timeline: Timeline, 
         "hot_links": [dict(link) for link in timeline.hot_links],
         "peak": peak,
         "critical_path": timeline.about.get("critical_path"),
+        **whatif.record(asked_if),
     }
 
 
@@ -159,7 +163,7 @@ def show(shown: Shown, found: Result, schedule: Schedule, timeline: Timeline, le
     with report.printing(sys.stdout) as out:
         report.facts(out, describe(setup) | effective(found))
         out.print()
-        more = whatif.describe(asked_if) | varies(one, whatif.jitter_text(asked_if))
+        more = whatif.describe(asked_if) | varies(one, whatif.varying_text(asked_if))
         report.facts(out, more | times(one, least.times(setup.layers), setup.model.form_text(setup.problem.phase)))
         out.print()
         out.print(kinds(schedule, timeline))

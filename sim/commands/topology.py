@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from topologies.options import cluster_options
+from topologies.options import Named, cluster_options
 
 if TYPE_CHECKING:
     from topologies.describe import Row
@@ -22,22 +22,35 @@ def command() -> None:
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout, and nothing else there.")
 def list_command(as_json: bool) -> None:
-    """List the topologies by name, each with what it returns."""
-    from topologies import find, names
+    """List the topologies and the fabrics that join their machines, by name, each with what it is."""
+    import topologies
+    from topologies import fabrics
 
-    about = {name: _about(find(name).__doc__ or "") for name in names()}
+    known = {name: _about(topologies.find(name).__doc__ or "") for name in topologies.names()}
+    joins = {name: _about(fabrics.find(name).__doc__ or "") for name in fabrics.names()}
     if as_json:
-        json.dump({"schema": "ringloom.topologies/1", "topologies": about}, sys.stdout, indent=1)
+        choices = {name: fabrics.options(fabrics.find(name)) for name in joins}
+        answer = {"schema": "ringloom.topologies/1", "topologies": known, "fabrics": joins, "fabric_options": choices}
+        json.dump(answer, sys.stdout, indent=1)
         sys.stdout.write("\n")
         return
-    width = max(map(len, about))
-    for name, text in about.items():
+    width = max(map(len, (*known, *joins)))
+    for name, text in known.items():
         click.echo(f"{name:<{width}}  {text}")
+    click.echo("\nfabrics (--fabric NAME:KEY=VALUE,...):")
+    for name, text in joins.items():
+        click.echo(f"{name:<{width}}  {text}{_choices(fabrics.options(fabrics.find(name)))}")
+
+
+def _choices(options: dict[str, float | None]) -> str:
+    """What can be chosen, with its default where that is a number."""
+    shown = (key if value is None else f"{key}={value:g}" for key, value in options.items())
+    return f" [{', '.join(shown)}]" if options else ""
 
 
 def _about(doc: str) -> str:
     """What a topology is: the first line of its docstring, without its leading verb."""
-    line = doc.partition("\n")[0].removeprefix("Return ")
+    line = doc.partition("\n")[0].removeprefix("Return ").removeprefix("Join machines ")
     return line[:1].upper() + line[1:]
 
 
@@ -45,14 +58,13 @@ def _about(doc: str) -> str:
 @click.argument("name", required=False)
 @cluster_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout, and nothing else there.")
-def show_command(name: str | None, cluster: str, nodes: int | None, gpus: int | None, as_json: bool) -> None:
+def show_command(name: str | None, named: Named, as_json: bool) -> None:
     """Show what the cluster NAME is made of, how fast it is, and who says so."""
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
     from topologies.describe import describe
-    from topologies.options import build
 
-    graph, used = build(name or cluster, nodes, gpus)
+    graph, used = replace(named, cluster=name or named.cluster).build()
     rows = describe(graph)
     if as_json:
         answer = {"schema": "ringloom.topology/1", "name": graph.graph["name"], "gpus": used}

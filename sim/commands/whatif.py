@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from sim.jitter import Jitter
     from sim.pacing import Pacing
     from sim.quantiles import Quantiles
+    from sim.routing import Routing
+    from sim.simulate import Site
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 REPEATS = 10
@@ -51,7 +53,7 @@ _OPTIONS = (
         help="Compute times vary: by a relative deviation, as 0.05, or by measured quantiles in a JSON file.",
     ),
     click.option("--seed", type=int, metavar="N", help="Of the jitter.  [default: 1]"),
-    click.option("--repeats", type=int, metavar="N", help=f"Runs with jitter.  [default: {REPEATS}]"),
+    click.option("--repeats", type=int, metavar="N", help=f"Runs with jitter, or ECMP.  [default: {REPEATS}]"),
     click.option("--chunks", type=int, metavar="N", help="Cut each message of a collective into N, a pipeline."),
     click.option("--chunk-size", callback=_size, metavar="BYTES", help="The same by bytes, as 512K."),
     click.option("--channels", type=int, metavar="N", help="Chunks under way side by side.  [default: 1]"),
@@ -67,21 +69,49 @@ def what_if_options(command: _Command) -> _Command:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What is not as planned; `jitters` has one a repeat, or a single None."""
+    """What is not as planned; `jitters` has one a repeat, None where compute times do not vary.
+
+    Attributes:
+        seeds: of the hash that chooses paths, one a repeat; empty where none does.
+    """
 
     faults: tuple[Fault, ...]
     reroute_delay: float
     jitters: tuple[Jitter | None, ...]
     pacing: Pacing
+    seeds: tuple[int, ...]
+
+    @property
+    def runs(self) -> dict[str, Any]:
+        """What `compare` and `repeated` take; the seeds are their site's."""
+        return {name: value for name, value in vars(self).items() if name != "seeds"}
 
 
-def what_if(wishes: Wishes, broken: faulty.Faulty) -> WhatIf:
-    """Read the options.
+def what_if(wishes: Wishes, broken: faulty.Faulty, routing: Routing) -> WhatIf:
+    """Read the options; a routing that has seeds is repeated with one after the other.
 
     Raises:
         ValueError: one is written wrongly, or would be ignored.
     """
-    return WhatIf(*broken.read(), _jitters(wishes), _pacing(wishes))
+    jitters = _jitters(wishes, routing.varies)
+    seeds = routing.seeds(len(jitters)) if routing.varies else ()
+    return WhatIf(*broken.read(), jitters, _pacing(wishes), tuple(seeds))
+
+
+def used(asked: WhatIf, wishes: Wishes, routing: str | None, site: Site) -> WhatIf:
+    """Leave out the seeds where they changed nothing: no pair of ranks that sent had equal paths.
+
+    Args:
+        routing: as typed.
+    Raises:
+        ValueError: a hash was asked for, or that it be repeated.
+    """
+    if not asked.seeds or site.network.choices[0]:
+        return asked
+    if routing is not None or (wishes.repeats is not None and wishes.jitter is None):
+        option = "--repeats" if routing is None else f"--routing {routing}"
+        raise ValueError(f"{option} changes nothing: on {site.name} no flow has equal paths")
+    return replace(asked, seeds=())
 
 
 def _pacing(wishes: Wishes) -> Pacing:
@@ -116,19 +146,29 @@ def check_used(asked: WhatIf, ways: Mapping[str, str], schedule: Schedule) -> No
         raise ValueError(f"{option} changes nothing: {schedule.name} has {has}")
 
 
-def _jitters(wishes: Wishes) -> tuple[Jitter | None, ...]:
+def _jitters(wishes: Wishes, routing_varies: bool) -> tuple[Jitter | None, ...]:
     from sim.jitter import Jitter
 
+    if wishes.jitter is None and wishes.seed is not None:
+        other = "; the hash has its own, --routing ecmp:seed=N" if routing_varies else ": nothing varies here"
+        raise ValueError(f"--seed is for --jitter{other}")
+    repeats = _repeats(wishes.repeats, wishes.jitter is not None or routing_varies)
     if wishes.jitter is None:
-        for name in ("seed", "repeats"):
-            if getattr(wishes, name) is not None:
-                raise ValueError(f"--{name} is for --jitter: nothing varies here")
-        return (None,)
-    repeats = REPEATS if wishes.repeats is None else wishes.repeats
-    if not 1 <= repeats <= MOST_REPEATS:
-        raise ValueError(f"--repeats must be 1 to {MOST_REPEATS}, got {repeats}")
+        return (None,) * repeats
     seed, law = 1 if wishes.seed is None else wishes.seed, _law(wishes.jitter)
     return tuple(Jitter(law, seed, repeat) for repeat in range(repeats))
+
+
+def _repeats(asked: int | None, varies: bool) -> int:
+    """How many runs there are to be."""
+    if not varies:
+        if asked is not None:
+            raise ValueError("--repeats is for --jitter and --routing ecmp: nothing varies here")
+        return 1
+    repeats = REPEATS if asked is None else asked
+    if not 1 <= repeats <= MOST_REPEATS:
+        raise ValueError(f"--repeats must be 1 to {MOST_REPEATS}, got {repeats}")
+    return repeats
 
 
 def _law(text: str) -> float | Quantiles:
@@ -159,12 +199,13 @@ def describe(asked: WhatIf) -> dict[str, str]:
     return faulty.describe(asked.faults) | ({"pace": pace} if pace else {})
 
 
-def jitter_text(asked: WhatIf) -> str:
+def varying_text(asked: WhatIf) -> str:
     """What varies, and how often it is run; empty where nothing does."""
-    jitter, repeats = asked.jitters[0], len(asked.jitters)
-    if jitter is None:
-        return ""
-    return f"{repeats} repeat{'s' if repeats > 1 else ''} with jitter {jitter}, seed {jitter.seed}"
+    jitter, seeds, repeats = asked.jitters[0], asked.seeds, len(asked.jitters)
+    causes = [] if jitter is None else [f"jitter {jitter}, seed {jitter.seed}"]
+    if seeds:
+        causes.append("routing ecmp, " + (f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"))
+    return f"{repeats} repeat{'s' if repeats > 1 else ''} with {' and '.join(causes)}" if causes else ""
 
 
 def record(asked: WhatIf) -> dict[str, Any]:

@@ -133,6 +133,17 @@ GRID = {
 }
 
 
+@pytest.mark.parametrize("R, C", [(1, 1), (1, 4), (4, 1), (2, 2), (3, 3), (2, 4), (4, 3)])
+def test_attention2d_overlapped_attends_each_of_others_queries_to_all_keys_at_once(R, C):
+    # papers.md 2.2: 2 sqrt(P) - 1 calls. Backward the first and the last queries meet keys block by block.
+    calls = {"attend": R + C - 1, "attend_backward": 2 * R + C - 2 if C > 1 else R}
+    schedule = algorithms.find("attention2d_overlapped")["train"](
+        Attention(4, 2, 8, 40, 40, phase="train"), Mesh(row=R, col=C)
+    )
+
+    assert {kind: sum(op.kind == kind for op in schedule.ops) for kind in calls} == calls
+
+
 def test_the_grids_are_one_family_they_send_as_much_and_agree_to_rounding():
     # StarTrail of one ring, Mesh-Attention and both forms of ATTENTION2D differ in who computes which tile, and when.
     problem = Attention(8, 2, 16, 96, 96, mask="causal", layout="striped", dtype="float64", state_dtype="float64")

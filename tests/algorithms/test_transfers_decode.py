@@ -53,17 +53,30 @@ def test_a_decoding_ring_passes_every_key_however_few_the_queries(n, p):
 
 
 @pytest.mark.parametrize("n", [1, 5])
-def test_a_butterfly_exchanges_whole_states_log2_p_times(n):
-    for p, rounds in ((1, 0), (2, 1), (4, 2), (16, 4)):
-        schedule = decoding("tree_doubling", n, Mesh(cp=p))
-        exchanges = [op for op in schedule.ops if op.kind == "permute"]
+@pytest.mark.parametrize("p, rounds", [(1, 0), (2, 1), (4, 2), (16, 4)])
+def test_a_butterfly_exchanges_whole_states_log2_p_times(n, p, rounds):
+    schedule = decoding("tree_doubling", n, Mesh(cp=p))
+    exchanges = [op for op in schedule.ops if op.kind == "permute"]
 
-        assert [sent_bytes(op, schedule.mesh).tolist() for op in exchanges] == [[state(n)] * p] * rounds
-        assert [destinations(op, schedule.mesh).tolist() for op in exchanges] == [
-            [i ^ 1 << k for i in range(p)] for k in range(rounds)
-        ]
-    with pytest.raises(Inapplicable, match="cp=6 is no power of two"):
-        decoding("tree_doubling", n, Mesh(cp=6))
+    assert [sent_bytes(op, schedule.mesh).tolist() for op in exchanges] == [[state(n)] * p] * rounds
+    assert [destinations(op, schedule.mesh).tolist() for op in exchanges] == [
+        [i ^ 1 << k for i in range(p)] for k in range(rounds)
+    ]
+
+
+@pytest.mark.parametrize("n", [1, 5])
+@pytest.mark.parametrize("p", [3, 5, 6, 7, 12, 13])
+def test_ranks_beyond_a_power_of_two_hand_their_states_over_and_are_told_the_result(n, p):
+    schedule = decoding("tree_doubling", n, Mesh(cp=p))
+    core = 1 << (p.bit_length() - 1)
+    inside, beyond = [state(n)] * core, [0] * (p - core)
+
+    first, *exchanges, last = (sent_bytes(op, schedule.mesh) for op in schedule.ops if op.kind == "permute")
+
+    assert first.tolist() == [0] * core + [state(n)] * (p - core)
+    assert [x.tolist() for x in exchanges] == [inside + beyond] * int(log2(core))
+    assert last.tolist() == [state(n)] * (p - core) + [0] * core
+    assert sent(schedule) == reduced("doubling", p, state(n))
 
 
 @every_exchange

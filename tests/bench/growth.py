@@ -12,11 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from sim.fastest import run_fastest
-from sim.program import freeze
 from tests.bench import compare_simgrid as peer
 from tests.bench import test_engine as bench
-from tests.bench.fat_tree import FatTree
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "growth.svg"
 SIZES = (64, 256, 1024, 4096, 16384)
@@ -28,11 +25,6 @@ def side(ranks):
     return round(ranks**0.5)
 
 
-def fat_tree(ranks):
-    frozen = freeze(bench.grid_program(ranks), FatTree(ranks))
-    return lambda: run_fastest(frozen, "extent")
-
-
 CASES = {
     "ring": bench.ring,
     "ring, causal, zigzag, with tracing": lambda ranks: bench.traced_ring(ranks, "causal", "zigzag"),
@@ -42,7 +34,7 @@ CASES = {
     "attention2d": lambda ranks: bench.grid(side(ranks)),
     "attention2d, unfolded": lambda ranks: bench.unfolded_grid(side(ranks)),
     "all-to-all, pairwise": lambda ranks: bench.engine_of(bench.all_to_all(ranks), bench.two(ranks)),
-    "grid on a 2:1 fat tree": fat_tree,
+    "attention2d on a 2:1 fat tree": lambda ranks: bench.grid_on_tree(side(ranks)),
 }
 SIMGRID = "SimGrid: ring attention"
 

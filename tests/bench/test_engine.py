@@ -7,6 +7,7 @@ peak of the whole process, the compiler included.
 import json
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,9 +20,9 @@ from sim.fastest import run_fastest
 from sim.lower import lower
 from sim.program import Program, freeze
 from sim.simulate import Site, simulate
-from tests.bench.fat_tree import FatTree
 from topologies.basic import two_level
 from topologies.dgx import dgx_h100
+from topologies.fabrics.fat_tree import fat_tree
 from topologies.units import ms
 
 pytestmark = pytest.mark.benchmark
@@ -34,20 +35,6 @@ def ring_program(ranks, cost):
     for step in range(ranks):
         read_before, read = read, [program.compute(cost(step), after=sent)]
         sent = [program.permute(dst, 32e6, after=read_before)]
-    return program
-
-
-def grid_program(ranks, cost=20 * ms, nbytes=8e6):
-    """Rings of blocks in rows and in columns at once, a compute, and a ring of partial results in rows."""
-    n, rank, program = int(ranks**0.5), np.arange(ranks), Program(ranks)
-    row, column = rank // n * n + (rank + 1) % n, (rank + n) % ranks
-    q, k = [], []
-    for _ in range(n - 1):
-        q = [program.permute(row, nbytes, after=q, stream=1)]
-        k = [program.permute(column, 2 * nbytes, after=k, stream=2)]
-    done = program.compute(cost, after=[*q, *k])
-    for _ in range(n - 1):
-        done = program.compute(1e-5, after=[program.permute(row, nbytes, after=[done], stream=1)])
     return program
 
 
@@ -102,6 +89,22 @@ def unfolded_grid(side):
     return lambda: run(frozen, record="extent")
 
 
+def tree(ranks):
+    """Machines of eight on a fat tree, its leaves oversubscribed 2:1: of equal paths a flow takes one by hash."""
+    return dgx_h100(ranks // 8, partial(fat_tree, oversubscription=2))
+
+
+def grid_on_tree(side):
+    schedule = prefill("attention2d", {"row": side, "col": side}, "full", "contiguous")
+    return engine_of_schedule(schedule, Site(tree(side * side)))
+
+
+def traced_grid_on_tree(side):
+    """Graph, network, routes, tracing, lowering, the engine and the timeline."""
+    axes = {"row": side, "col": side}
+    return lambda: simulate(prefill("attention2d", axes, "full", "contiguous"), Site(tree(side * side)))
+
+
 def straggler(ranks):
     cost = np.full(ranks, 1 * ms)
     cost[ranks // 2] *= 1.3
@@ -126,7 +129,8 @@ CASES = {
     "ring 1,024, one straggler": lambda: straggler(1024),
     "ring 1,024, jitter": lambda: jitter(1024),
     "ring 1,024, jitter, event by event": lambda: jitter(1024, True),
-    "grid 1,024 on a 2:1 fat tree, hashed ECMP": lambda: engine_of(grid_program(1024), FatTree(1024)),
+    "attention2d 32 x 32 on a 2:1 fat tree, hashed ECMP": lambda: grid_on_tree(32),
+    "attention2d 32 x 32 on a 2:1 fat tree, graph, routes and tracing counted": lambda: traced_grid_on_tree(32),
     "attention2d 256 x 256 = 65,536": lambda: grid(256),
 }
 

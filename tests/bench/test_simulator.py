@@ -5,14 +5,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from algorithms import find
 from algorithms.ir import Attention, Mesh
+from sim.network import Network
 from sim.simulate import Site, simulate
 from topologies.dgx import dgx_h100
+from topologies.options import build
 
 pytestmark = pytest.mark.benchmark
+FABRICS = ["rail:oversubscription=2", "fat_tree:oversubscription=2"]
 
 
 def problem(ranks, mask, layout):
@@ -24,6 +28,29 @@ def test_trace_a_zigzag_ring(benchmark, ranks):
     program = find("ring")["prefill"]
     schedule = benchmark.pedantic(program, (problem(ranks, "causal", "zigzag"), Mesh(ring=ranks)), rounds=3)
     assert len(schedule.ops) == 3 * ranks + 1
+
+
+@pytest.mark.parametrize("nodes", [128, 2048])
+@pytest.mark.parametrize("fabric", FABRICS)
+def test_build_a_graph(benchmark, fabric, nodes):
+    graph, _ = benchmark.pedantic(build, ("dgx_h100", nodes, None, fabric), rounds=3, warmup_rounds=1)
+    benchmark.extra_info["peak_rss_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    assert graph.number_of_edges() > 3 * 8 * nodes
+
+
+@pytest.mark.parametrize("pairs", ["of attention2d", "all"])
+@pytest.mark.parametrize("fabric", FABRICS)
+def test_find_routes_of_1024(benchmark, fabric, pairs):
+    graph, _ = build("dgx_h100", 128, None, fabric)
+    rank = np.arange(1024)
+    row, column = rank // 32 * 32 + (rank + 1) % 32, (rank + 32) % 1024
+    source, target = np.tile(rank, 3), np.concatenate([row, column, rank % 32 * 32 + rank // 32])
+    if pairs == "all":
+        source, target = np.divmod(np.arange(1024**2), 1024)
+    routes = benchmark.pedantic(
+        lambda network: network.route(source, target), setup=lambda: ((Network(graph),), {}), rounds=3, warmup_rounds=1
+    )
+    assert len(routes) == len(source)
 
 
 @pytest.mark.parametrize("mask, layout", [("full", "contiguous"), ("causal", "zigzag")])

@@ -94,7 +94,7 @@ def uneven(key):
     return traced(PROGRAMS[key], some, mesh) or PROGRAMS[key](replace(some, query_len=30), mesh)
 
 
-WHOLE = {"tree": {"cp": 6}, "tree_packed": {"cp": 6}, "tree_doubling": {"cp": 8}, "gather_q": {"cp": 4}}
+WHOLE = {"tree": {"cp": 6}, "tree_packed": {"cp": 6}, "tree_doubling": {"cp": 7}, "gather_q": {"cp": 4}}
 
 
 @pytest.mark.parametrize("name, axes", [*WHOLE.items(), ("tree_two_level", {"node": 3, "local": 2})])

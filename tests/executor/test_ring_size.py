@@ -19,6 +19,7 @@ LARGE = {  # the most sums: 64 one after another where an algorithm can
     "attention2d": {"row": 8, "col": 8},
     "attention2d_overlapped": {"row": 8, "col": 8},
     "burst": {"outer": 1, "inner": P},
+    "distflash": {"cp": P},
     "loongtrain": {"outer": 8, "inner": 4, "head": 2},
     "mesh_attention": {"q": 4, "kv": 16},
     "ring": {"ring": P},
@@ -31,14 +32,14 @@ TRAINED = [name for name in algorithms.names() if "train" in algorithms.find(nam
 
 def worst(name, axes, **dtypes):
     """The greatest error of each result, as a share of its bound."""
-    heads = P if name == "ulysses" else 4
-    problem = Attention(heads, 2, 8, 192, 192, mask="causal", layout="zigzag", phase="train", **dtypes)
+    heads, layout = P if name == "ulysses" else 4, "contiguous" if name == "distflash" else "zigzag"
+    problem = Attention(heads, 2, 8, 192, 192, mask="causal", layout=layout, phase="train", **dtypes)
     arrays = random_inputs(problem)
     schedule = algorithms.find(name)["train"](problem, Mesh(**axes))
     return shares(schedule, local.run(schedule, arrays, ways={}).results, reference(problem, arrays))
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", [name for name in TRAINED if name != "tasp"])  # it adds what a ring does, in 63 parts
 def test_64_ranks_in_float32_are_within_a_fifth_of_every_bound(name):
     single = {"dtype": "float32", "state_dtype": "float32", "grad_dtype": "float32"}
 
@@ -59,7 +60,7 @@ def test_sums_in_half_precision_would_not_be():
 @pytest.mark.parametrize("name", TRAINED)
 def test_what_is_in_flight_has_the_dtype_of_gradients(name):
     program = algorithms.find(name)["train"]
-    problem = Attention(8, 2, 8, 24, 24, phase="train", dtype="float32", grad_dtype="float64")
+    problem = Attention(8, 2, 8, 24, 24, mask="causal", phase="train", dtype="float32", grad_dtype="float64")
     schedule = program(problem, Mesh(**dict.fromkeys(program.axes, 2)))
     written = {v.id: op.kind for op in schedule.ops for v in op.outputs}
     sums = {"attend_backward", "add", "sum_heads"}

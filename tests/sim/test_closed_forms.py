@@ -101,15 +101,17 @@ GATHERED_Q = [(7, H * D * 2 // 8), (7, LSE), (7, OUT // 8)]
     [
         ("helix", {"cp": 8}, [(1, STATE // 8)]),  # attend|exchange|
         ("tree_doubling", {"cp": 8}, [(3, STATE)]),  # attend|state|state|state|
+        ("tree_doubling", {"cp": 6}, [(1 + 2 + 1, STATE)]),  # two hand over first, and are told last
         ("gather_q", {"cp": 8}, GATHERED_Q),  # q|..|attend|lse|..|out|..|
         ("tree_two_level", {"node": 2, "local": 4}, [(3, STATE // 4), (2, STATE // 8), (3, STATE // 4)]),
     ],
 )
 def test_decode_time_is_one_attend_and_the_steps_of_its_collectives(name, axes, steps, flop_rate, bandwidth):
-    schedule = find(name)["decode"](Attention(H, HKV, D, 1, N * 8, phase="decode"), Mesh(**axes))
+    mesh = Mesh(**axes)
+    schedule = find(name)["decode"](Attention(H, HKV, D, 1, N * mesh.size, phase="decode"), mesh)
     expected = attend(1, N, flop_rate) + sum(count * (LATENCY + nbytes / bandwidth) for count, nbytes in steps)
 
-    timeline = simulate(schedule, fully_connected(8, bandwidth, LATENCY, flop_rate))
+    timeline = simulate(schedule, fully_connected(mesh.size, bandwidth, LATENCY, flop_rate))
 
     assert timeline.makespan == pytest.approx(expected, rel=1e-12)
 
@@ -197,6 +199,7 @@ def test_backward_distflash_does_too(p):
     assert timeline.makespan == pytest.approx(tiles + last, rel=1e-12)
 
 
+@REGIMES
 @pytest.mark.parametrize("p", [2, 4])
 def test_keys_gathered_by_head_hide_behind_the_head_before(p, flop_rate, bandwidth):
     # compute-bound  head 0|attend  |attend  |      network-bound  head 0|head 1|      attend of the last

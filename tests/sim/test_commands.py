@@ -13,6 +13,7 @@ from sim import commands
 from sim.commands import run
 
 SMALL = ["--cluster", "switch", "--gpus", "8", "--heads", "8", "--head-dim", "64", "--seq", "4K"]
+TREE = ["--cluster", "dgx_h100", "--nodes", "2", "--heads", "8", "--head-dim", "64", "--seq", "4K"]
 HEAVY = ("numba", "networkx", "numpy", "rich", "simpy", "mpi4py", "cupy")
 
 
@@ -133,6 +134,42 @@ BAD = [
     (["simulate", "ring", *SMALL, "--chunks", "4"], "--chunks changes nothing: ring has no collective but permute"),
     (["simulate", "ulysses", *SMALL, "--channels", "4"], "--channels 4 needs --chunks"),
     (["simulate", "ulysses", *SMALL, "--chunk-size", "-1"], "'--chunk-size'"),
+    (["compare", *TREE, "--fabric", "fattree"], "no fabric 'fattree': .*; nearest is fat_tree"),
+    (["compare", *TREE, "--fabric", "fat_tree:leafs=8"], "no option for fabric fat_tree: 'leafs': .*nearest is leaf"),
+    (
+        ["compare", *TREE, "--fabric", "fat_tree:oversubscription=3"],
+        "10.67 uplinks: no whole number; say how many spines",
+    ),
+    (["topology", "show", "--nodes", "128", "--fabric", "fat_tree:ports=8"], "has room for 128 NICs: here are 1024"),
+    (["simulate", "ring", *SMALL, "--fabric", "single"], "--fabric single: switch takes no fabric"),
+    (["simulate", "ring", *TREE, "--routing", "ecm"], "no routing 'ecm': .*; nearest is ecmp"),
+    (
+        ["simulate", "ring", *TREE, "--routing", "ecmp:seed=x"],
+        "--routing takes static, ecmp, ecmp:seed=N or ideal, got",
+    ),
+    (["simulate", "ring", *TREE, "--routing", "ecmp:seed=" + "9" * 30], "from 0 to below 2"),
+    (
+        ["simulate", "ring", *TREE, "--routing", "ecmp"],
+        r"ecmp changes nothing: on dgx_h100\(2\) no flow has equal paths",
+    ),
+    (
+        ["simulate", "ring", *TREE, "--fabric", "fat_tree", "--repeats", "3"],
+        "--repeats changes nothing: .* no flow has eq",
+    ),
+    (
+        ["compare", *TREE, "--algorithms", "ring", "--repeats", "3"],
+        "--repeats is for --jitter and --routing ecmp: nothing varies",
+    ),
+    (["compare", *TREE, "--algorithms", "ring", "--fabric", "fat_tree", "--repeats", "0"], "--repeats must be 1 to"),
+    (["compare", *TREE, "--algorithms", "ring", "--fabric", "fat_tree", "--repeats", "3"], "--repeats changes nothing"),
+    (["compare", *TREE, "--algorithms", "ring", "--routing", "ecmp"], "--routing ecmp changes nothing"),
+    (["simulate", "ring", *TREE, "--routing", "ideal"], "--routing ideal changes nothing"),
+    (["simulate", "ring", *TREE, "--fabric", "fat_tree", "--seed", "1"], "the hash has its own, --routing ecmp:seed=N"),
+    (
+        ["simulate", "ring", *TREE, "--routing", "static", "--repeats", "3"],
+        "--repeats is for --jitter and --routing ecmp",
+    ),
+    (["simulate", "ring", *TREE, "--fabric", "fat_tree:leaf=8", "--repeats", "0"], "--repeats must be 1 to"),
     (["compare", *SMALL, "--slow", "gpu:8=0.5"], r"no GPU 8 in cluster switch\(8\)"),
     (["compare", *SMALL, "--reroute-delay", "1ms"], "--reroute-delay is for --down"),
     (["compare", *SMALL, "--down", "link:gpu1-switch"], "no algorithm can run: .*has no path from rank"),

@@ -8,18 +8,42 @@ from pathlib import Path
 
 import topologies
 from sim.commands import doctor, run
+from topologies import fabrics
 
 
 def test_every_topology_is_listed_with_what_it_is(capsys):
     assert run(["topology", "list"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    known, _, joins = capsys.readouterr().out.partition("\n\n")
 
+    lines = known.splitlines()
     assert [line.split()[0] for line in lines] == topologies.names()
     assert all(len(line.split()) > 3 for line in lines)
     assert not any("Return" in line for line in lines)
-    assert any(
-        line.endswith("  DGX H100 machines: eight H100 on NVSwitch, one NIC and one rail per GPU.") for line in lines
-    )
+    assert any(line.endswith("  DGX H100 machines: eight H100 on NVSwitch, one NIC per GPU.") for line in lines)
+    heading, *lines = joins.splitlines()
+    assert heading.startswith("fabrics (--fabric NAME")
+    assert [line.split()[0] for line in lines] == fabrics.names()
+    assert lines[0].endswith("By a fat tree of two or three tiers. [oversubscription=1, leaf, spines, ports=64, tiers]")
+
+
+def test_the_list_for_programs_has_what_can_be_chosen(capsys):
+    assert run(["topology", "list", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+
+    assert list(found["topologies"]) == topologies.names()
+    assert list(found["fabrics"]) == fabrics.names()
+    assert found["fabric_options"]["rail"] == {"oversubscription": 1.0}
+    assert found["fabric_options"]["fat_tree"]["leaf"] is None
+
+
+def test_show_tells_of_machines_on_a_fabric(capsys):
+    tree = ["--fabric", "fat_tree:oversubscription=2"]
+    assert run(["topology", "show", "dgx_h100", "--nodes", "8", *tree]) == 0
+    text = capsys.readouterr().out
+
+    assert text.startswith("dgx_h100(8) on fat_tree(oversubscription=2)\n")
+    assert "a leaf's links to its 16 spines carry together 1/2 of what its NICs do" in text
+    assert "2 leaves of 32 NICs" in text
 
 
 def test_show_tells_parts_speeds_and_sources(capsys):

@@ -4,6 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ from sim.maxplus import recur
 from sim.network import Network
 from sim.program import Program, freeze
 from tests.sim.graphs import MiB, ring_attention, shift, star, two_level, us
+from topologies.dgx import dgx_h100
+from topologies.fabrics.fat_tree import fat_tree
 
 
 def faults(env, engine):
@@ -53,6 +56,7 @@ def digest():
         (ring_attention(10, 100 * us, 8 * MiB, steps=5), two_level(10), [faults]),
         (all_at_once(10), two_level(10), [faults]),
         (all_at_once(6), star(6), []),
+        (all_at_once(16), dgx_h100(2, partial(fat_tree, leaf=4, oversubscription=2)), []),  # hashed routes
         (all_at_once(10, weight=np.arange(1, 11) * 12345678901), two_level(10), [faults]),
     ]:
         spans = run(freeze(program, Network(graph)), processes=processes)

@@ -1,6 +1,7 @@
 """Folding: one rank a class stands for all, and every time stays what it was, bit for bit."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,13 +18,22 @@ from sim.lower import lower
 from sim.network import Network
 from sim.program import Program, freeze
 from sim.simulate import Site
+from sim.twins import merged
 from tests.sim.drawn import meshed, programs
 from tests.sim.graphs import MiB, ring_attention, shared_nic, shift, star, two_level, us
 from topologies.basic import fully_connected, ring, switch
 from topologies.dgx import dgx_a100, dgx_h100
+from topologies.fabrics.fat_tree import fat_tree
 from topologies.perlmutter import perlmutter
 
-GRAPHS = [star, two_level, shared_nic, ring, switch, lambda ranks: two_level(ranks, node=3), fully_connected]
+TREE = partial(fat_tree, leaf=4, oversubscription=2)  # two spines, hashed
+
+
+def tree(ranks):
+    return dgx_h100(-(-ranks // 8), TREE)
+
+
+GRAPHS = [star, two_level, shared_nic, ring, switch, lambda ranks: two_level(ranks, node=3), fully_connected, tree]
 
 
 def assert_same(frozen, folded):
@@ -49,7 +59,7 @@ def test_so_it_is_for_programs_without_symmetry(program, graph):
     assert_same(frozen, folded)
 
 
-@pytest.mark.parametrize("cluster", [dgx_h100(3), dgx_a100(3), perlmutter(6), two_level(24), shared_nic(24)])
+@pytest.mark.parametrize("cluster", [dgx_h100(3), dgx_a100(3), perlmutter(6), two_level(24), shared_nic(24), tree(24)])
 @pytest.mark.parametrize(
     "name, axes",
     [
@@ -85,6 +95,13 @@ def test_a_ring_over_machines_folds_to_one_machine():
     folded = fold(frozen)
     assert folded.ranks.of.tolist() == [rank % 8 for rank in range(64)]
     assert folded.frozen.ranks == 8
+
+
+def test_a_hash_treats_ranks_unlike_and_the_ideal_split_alike():
+    program = Program(64)
+    program.permute(shift(64, 12), MiB)  # every GPU sends to another leaf
+    assert fold(freeze(program, Network(tree(64)))) is None
+    assert fold(freeze(program, Network(merged(tree(64))))).frozen.ranks == 1
 
 
 def test_a_flow_weighs_as_many_as_share_its_link():

@@ -8,6 +8,8 @@ from sim.placement import describe, placed
 from sim.simulate import Site, simulate
 from topologies.basic import ring
 from topologies.dgx import dgx_a100, dgx_h100
+from topologies.fabrics.fat_tree import fat_tree
+from topologies.fabrics.single import single
 
 TWO = dgx_h100(2)
 
@@ -19,6 +21,11 @@ def test_by_node_fills_machine_after_machine():
 def test_by_rail_neighbours_sit_on_one_rail_of_different_machines():
     assert placed("rail", TWO, 16) == (0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15)
     assert placed("rail", dgx_a100(2), 4) == (0, 8, 1, 9)
+
+
+@pytest.mark.parametrize("fabric", [fat_tree, single])
+def test_where_a_machines_nics_share_a_switch_rails_are_places_in_the_machine(fabric):
+    assert placed("rail", dgx_h100(2, fabric), 16) == placed("rail", TWO, 16)
 
 
 def test_a_snake_turns_at_every_seam():

@@ -1,5 +1,7 @@
 """Repeats: each is a run of its own, and the one in the middle is shown."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -8,10 +10,14 @@ from algorithms.ir import Attention, Mesh
 from sim import repeats
 from sim.jitter import Jitter
 from sim.repeats import Band, middle, repeated
+from sim.routing import Routing
 from sim.simulate import Site, simulate
 from topologies.dgx import dgx_h100
+from topologies.fabrics.fat_tree import fat_tree
 
 SITE = Site(dgx_h100(1))
+TREE_OF_SWITCHES = dgx_h100(4, partial(fat_tree, leaf=8, oversubscription=2))
+GRID = find("attention2d")["prefill"](Attention(16, 4, 64, 65536, 65536), Mesh(row=4, col=8))
 RING = find("ring")["prefill"](Attention(16, 4, 64, 65536, 65536), Mesh(ring=8))
 TREE = find("tree")["decode"](Attention(32, 8, 128, 1, 1 << 17, phase="decode"), Mesh(cp=8))
 
@@ -38,6 +44,40 @@ def test_repeats_are_single_runs_and_the_one_in_the_middle_is_kept(count):
     assert (found.timeline.end == kept.end).all()
     assert found.timeline.makespan == Band.of(found.times).median
     assert found.timeline.about["jitter"]["repeat"] == middle(found.times)
+
+
+@pytest.mark.parametrize("spread", [None, 0.1])
+def test_each_repeat_has_a_seed_of_the_hash_beside_its_jitter(spread):
+    site = Site(TREE_OF_SWITCHES, routing=Routing("ecmp", 5))
+    drawn = jitters(3, spread) if spread else [None] * 3
+    alone = [
+        simulate(GRID, Site(TREE_OF_SWITCHES, routing=Routing("ecmp", 5 + number)), jitter=jitter)
+        for number, jitter in enumerate(drawn)
+    ]
+    found = repeated(GRID, site, jitters=drawn)
+
+    assert found.times == tuple(one.makespan for one in alone)
+    assert len(set(found.times)) == 3
+    assert found.timeline.about["routing"]["seed"] == 5 + middle(found.times)
+
+
+def test_seeds_that_change_no_route_are_not_run(monkeypatch):
+    runs = []
+    monkeypatch.setattr(repeats, "simulate", lambda *a, **how: runs.append(a) or simulate(*a, **how))
+    site = Site(dgx_h100(1), routing=Routing("ecmp"))
+    found = repeated(RING, site, jitters=[None] * 6)
+
+    assert len(runs) == 2  # one, and the same again to keep
+    assert found.times == (found.timeline.makespan,) * 6
+    assert found.timeline.about["routing"]["seed"] == 1
+
+
+def test_a_site_keeps_its_repeats_and_the_routes_they_know():
+    site = Site(TREE_OF_SWITCHES, routing=Routing("ecmp"))
+
+    assert site.repeat(0) is site
+    assert site.repeat(2) is site.repeat(2) is site.repeat(1).repeat(1)
+    assert SITE.repeat(3) is SITE
 
 
 def test_ways_are_chosen_by_the_median_and_not_anew_in_each_repeat():

@@ -1,5 +1,6 @@
 """Routes: the best of all simple paths, deterministic, and through a GPU only where there is no other way."""
 
+from functools import partial
 from itertools import pairwise
 
 import networkx as nx
@@ -9,21 +10,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.network import Network
+from sim.routing import Routing
 from tests.sim.graphs import cable, gpus, star, two_level, us
 from topologies.dgx import dgx_a100, dgx_h100
+from topologies.fabrics.fat_tree import fat_tree
 from topologies.nvl72 import gb200_nvl72
 
 
 @st.composite
 def graphs(draw):
-    """Draw a strongly connected graph of 2-4 GPUs and up to 4 switches with few distinct latencies."""
-    ranks, switches = draw(st.integers(2, 4)), draw(st.integers(0, 4))
+    """Draw a strongly connected graph of 2-4 GPUs and up to 5 switches with few distinct latencies."""
+    ranks, switches = draw(st.integers(2, 4)), draw(st.integers(0, 5))
     graph = gpus(ranks, "drawn")
+    graph.add_nodes_from((f"switch{k}" for k in range(switches)), kind=draw(st.sampled_from(["switch", "nvswitch"])))
     nodes = draw(st.permutations([f"gpu{r}" for r in range(ranks)] + [f"switch{k}" for k in range(switches)]))
     pairs = st.tuples(st.sampled_from(nodes), st.sampled_from(nodes)).filter(lambda pair: pair[0] != pair[1])
-    for a, b in [*pairwise(nodes), *draw(st.lists(pairs, max_size=8))]:
-        cable(graph, a, b, 1e9, draw(st.integers(0, 3)) * us)
+    most = draw(st.sampled_from([0, 3]))  # us of a link
+    for a, b in [*pairwise(nodes), *draw(st.lists(pairs, max_size=12))]:
+        cable(graph, a, b, 1e9, draw(st.integers(0, most)) * us)
     return graph
+
+
+ROUTINGS = st.one_of(st.just(Routing()), st.builds(Routing, st.just("ecmp"), st.integers(0, 2**62)))
 
 
 def merits(graph, path):
@@ -33,9 +41,9 @@ def merits(graph, path):
     return passed, latency, len(path) - 1
 
 
-@given(graphs())
-def test_a_route_is_the_best_simple_path(graph):
-    network = Network(graph)
+@given(graphs(), ROUTINGS)
+def test_a_route_is_the_best_simple_path_whatever_the_hash(graph, routing):
+    network = Network(graph, routing=routing)
     source, destination = np.divmod(np.arange(network.ranks**2), network.ranks)
 
     routes = network.route(source, destination)
@@ -48,8 +56,11 @@ def test_a_route_is_the_best_simple_path(graph):
         path = [links[0][0], *(head for _, head in links)]
         assert all(a[1] == b[0] for a, b in pairwise(links))
         assert (path[0], path[-1]) == (f"gpu{s}", f"gpu{d}")
-        every = nx.all_simple_paths(graph, f"gpu{s}", f"gpu{d}")
-        assert merits(graph, path) == min(merits(graph, other) for other in every)
+        every = [merits(graph, other) for other in nx.all_simple_paths(graph, f"gpu{s}", f"gpu{d}")]
+        assert merits(graph, path) == min(every)
+        alone = Network(graph, routing=routing)
+        assert [alone.links[link] for link in alone.route([s], [d])[0] if link != alone.pad] == links
+        assert (alone.choices[1] > 1) == (every.count(min(every)) > 1)
 
 
 def test_a_gpu_is_passed_through_only_where_there_is_no_other_path():
@@ -133,7 +144,15 @@ def test_a_third_machine_forwards_only_where_there_is_no_other_path():
     assert _nodes(Network(graph), 0, 3) == ["gpu0", "nic0", "rail0", "nic4", "nic5", "rail1", "nic3", "gpu3"]
 
 
-@pytest.mark.parametrize("graph", [dgx_a100(3), dgx_h100(3), two_level(24), machines(3, False), gb200_nvl72(2)])
+TREES = [
+    dgx_h100(3, partial(fat_tree, leaf=4, oversubscription=2)),
+    dgx_a100(5, partial(fat_tree, ports=6, leaf=3, spines=2, tiers=3)),
+]
+
+
+@pytest.mark.parametrize(
+    "graph", [dgx_a100(3), dgx_h100(3), two_level(24), machines(3, False), gb200_nvl72(2), *TREES], ids=str
+)
 def test_a_route_is_the_same_whether_asked_for_alone_or_with_others(graph):
     together, apart = Network(graph), Network(graph)
     source, destination = np.divmod(np.arange(together.ranks**2), together.ranks)

@@ -7,6 +7,7 @@ import pytest
 
 import topologies
 from topologies.laws import check
+from topologies.options import build
 
 MINE = """
 from dataclasses import dataclass
@@ -146,3 +147,53 @@ def test_no_file_is_one_line(tmp_path):
         topologies.find(f"{tmp_path}:f")
     with pytest.raises(ValueError, match=r"none\.py names no function: write .*none\.py:NAME"):
         topologies.find(f"{tmp_path}/none.py")
+
+
+FABRIC = """
+def planes(graph, nics, network, *, count: int = 2, slow: float = 1.0):
+    print("joining")
+    for machine in nics:
+        for i, nic in enumerate(machine):
+            graph.add_node(f"plane{i % count}", kind="switch")
+            for a, b in ((nic, f"plane{i % count}"), (f"plane{i % count}", nic)):
+                graph.add_edge(a, b, bandwidth=network.bandwidth / slow, latency=1e-6)
+
+def nothing(graph, nics, network):
+    pass
+
+def broken(graph, nics, network):
+    return 1 / 0
+"""
+
+
+def test_a_fabric_of_the_callers_own_joins_our_machines(tmp_path, capsys):
+    path = tmp_path / "own.py"
+    path.write_text(FABRIC)
+
+    graph, used = build("dgx_h100", 3, fabric=f"{path}:planes:count=4,slow=2")
+
+    assert (graph.graph["name"], used) == ("dgx_h100(3) on planes(count=4, slow=2)", 24)
+    assert graph.out_degree("plane3") == 6
+    assert f"link.bandwidth: as written in {path}:planes" in graph.graph["assumptions"]
+    assert capsys.readouterr() == ("", "joining\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("broken", r"broken failed on dgx_h100\(3\): ZeroDivisionError: division by zero$"),
+        ("nothing", "^G7: every GPU reaches every other: no path from"),
+        ("absent", "no function 'absent' in"),
+        ("planes:count=0", "count of fabric .*planes must be at least 1, got 0"),
+        ("planes:size=1", "no option for fabric .*planes: 'size': expected one of count, slow"),
+        ("", "names no function: write"),
+    ],
+)
+def test_a_bad_fabric_of_the_callers_is_one_line(tmp_path, name, message):
+    path = tmp_path / "own.py"
+    path.write_text(FABRIC)
+    with pytest.raises(ValueError, match=message) as refusal:
+        build("dgx_h100", 3, fabric=f"{path}:{name}")
+    assert "\n" not in str(refusal.value)
+    with pytest.raises(ValueError, match=r"no fabric file '.*none\.py'"):
+        build("dgx_h100", 3, fabric=f"{tmp_path}/none.py:planes")

@@ -72,8 +72,78 @@ def test_gpus_are_given_exactly_or_not_at_all(cluster, gpus):
     assert (used, total) == (gpus, max(each, gpus))
 
 
+@pytest.mark.parametrize(
+    ("fabric", "name"),
+    [
+        ("rail", "dgx_h100(4)"),
+        ("rail:oversubscription=2", "dgx_h100(4) on rail(oversubscription=2)"),
+        ("single", "dgx_h100(4) on single"),
+        (" fat_tree: leaf = 8, oversubscription=2 ", "dgx_h100(4) on fat_tree(leaf=8, oversubscription=2)"),
+    ],
+)
+def test_a_fabric_with_options_names_the_cluster(fabric, name):
+    assert build("dgx_h100", 4, fabric=fabric)[0].graph["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("cluster", "nodes", "fabric", "message"),
+    [
+        ("dgx_h100", 4, "fattree", "no fabric 'fattree': expected one of fat_tree, rail, single; nearest is fat_tree$"),
+        ("dgx_h100", 4, "", "no fabric ''"),
+        ("dgx_h100", 4, "x" * 500, "no fabric 'x{57}...'"),
+        ("dgx_h100", 4, "fat_tree:leafs=8", "no option for fabric fat_tree: 'leafs': .*; nearest is leaf$"),
+        ("dgx_h100", 4, "single:leaf=8", "no option for fabric single: 'leaf': expected one of none$"),
+        ("dgx_h100", 4, "fat_tree:", "fabric fat_tree takes KEY=VALUE, separated by commas: got ''"),
+        ("dgx_h100", 4, "fat_tree:leaf", "takes KEY=VALUE, separated by commas: got 'leaf'"),
+        ("dgx_h100", 4, "fat_tree:leaf=8,leaf=9", "fabric fat_tree has leaf twice"),
+        (
+            "dgx_h100",
+            4,
+            "fat_tree:leaf=1.5",
+            "leaf of fabric fat_tree must be a whole number in plain digits, got '1.5'",
+        ),
+        ("dgx_h100", 4, "fat_tree:leaf=0", "leaf of fabric fat_tree must be at least 1, got 0"),
+        ("dgx_h100", 4, "fat_tree:leaf=9999999", "leaf of fabric fat_tree must be at most 1000000"),
+        (
+            "dgx_h100",
+            4,
+            "fat_tree:oversubscription=nan",
+            "oversubscription of fabric fat_tree must be a number, got 'nan'",
+        ),
+        (
+            "dgx_h100",
+            4,
+            "fat_tree:oversubscription=0",
+            "oversubscription of fat_tree must be a number above 0 .*, got 0.0",
+        ),
+        ("dgx_h100", 4, "rail:oversubscription=-1", "oversubscription of rail must be a number above 0 .*, got -1.0"),
+        (
+            "dgx_h100",
+            4,
+            "fat_tree:oversubscription=3",
+            r"leaf=32 over oversubscription=3, 10.67 uplinks: .* how many spines",
+        ),
+        ("dgx_h100", 4, "fat_tree:leaf=48", "a leaf of fat_tree has 48 NICs and 48 spines: a switch has ports=64"),
+        ("dgx_h100", 4, "fat_tree:tiers=4", "tiers of fat_tree must be at most 3, got 4"),
+        ("dgx_h100", 8, "fat_tree:ports=4,tiers=2", "tiers=2, ports=4, leaf=2 has room for 8 NICs: here are 64"),
+        ("dgx_h100", 8, "fat_tree:ports=4", "tiers=3, ports=4, leaf=2 has room for 16 NICs: here are 64"),
+        ("dgx_h100", 1, "single", r"--fabric single changes nothing: dgx_h100\(1\) has nothing to join"),
+        ("gb200_nvl72", 1, "single", r"changes nothing: gb200_nvl72\(1\) has nothing to join"),
+        ("two_level", 2, "single", "--fabric single: two_level takes no fabric"),
+    ],
+)
+def test_a_bad_fabric_is_refused_in_one_line(cluster, nodes, fabric, message):
+    with pytest.raises(ValueError, match=message) as refusal:
+        build(cluster, nodes, fabric=fabric)
+    assert "\n" not in str(refusal.value)
+
+
 OWN = """
 import networkx as nx
+
+from topologies.fabrics import join
+from topologies.fabrics.rail import rail
+from topologies.nics import NDR
 
 def fixed() -> nx.DiGraph:
     graph = nx.DiGraph(name="fixed")
@@ -87,7 +157,27 @@ def greedy(nodes: int, colour: str) -> nx.DiGraph:
 
 def empty(nodes: int = 1) -> nx.DiGraph:
     return nx.DiGraph()
+
+def boxes(nodes: int = 1, fabric=rail) -> nx.DiGraph:
+    graph = nx.DiGraph(name=f"boxes({nodes})", sources={}, assumptions=[])
+    for rank in range(nodes):
+        graph.add_node(f"gpu{rank}", kind="gpu", rank=rank, flop_rate=1e12)
+        graph.add_node(f"nic{rank}", kind="nic")
+        graph.add_edge(f"gpu{rank}", f"nic{rank}", bandwidth=1e9, latency=0)
+        graph.add_edge(f"nic{rank}", f"gpu{rank}", bandwidth=1e9, latency=0)
+    join(graph, [[f"nic{rank}"] for rank in range(nodes)], NDR, fabric)
+    return graph
 """
+
+
+def test_machines_of_the_callers_take_a_fabric_too(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(OWN.replace("RATE", "1e9"))
+    assert build(f"{path}:boxes", 8, fabric="fat_tree:leaf=4")[0].graph["name"] == "boxes(8) on fat_tree(leaf=4)"
+    with pytest.raises(ValueError, match=r"boxes failed on .*tiers=3, ports=4, leaf=2 has room for 16 NICs"):
+        build(f"{path}:boxes", 100, fabric="fat_tree:ports=4")
+    with pytest.raises(ValueError, match="fixed takes no fabric"):
+        build(f"{path}:fixed", fabric="single")
 
 
 def test_a_graph_of_one_size_in_a_file_of_the_callers(tmp_path):
@@ -112,17 +202,18 @@ def test_a_graph_of_the_callers_must_keep_the_laws(tmp_path):
 
 @click.command()
 @cluster_options
-def command(cluster, nodes, gpus):
+def command(named):
     """Print the arguments."""
-    click.echo(f"{cluster} {nodes} {gpus}")
+    click.echo(f"{named.cluster} {named.nodes} {named.gpus} {named.fabric}")
 
 
 @pytest.mark.parametrize(
     ("arguments", "printed"),
     [
-        ([], "dgx_h100 None None"),
-        (["--cluster", "ring", "--gpus", "64"], "ring None 64"),
-        (["--nodes", "2"], "dgx_h100 2 None"),
+        ([], "dgx_h100 None None None"),
+        (["--cluster", "ring", "--gpus", "64"], "ring None 64 None"),
+        (["--nodes", "2"], "dgx_h100 2 None None"),
+        (["--fabric", "single"], "dgx_h100 None None single"),
     ],
 )
 def test_the_options_reach_the_command(arguments, printed):

@@ -1,0 +1,142 @@
+"""Fabrics: how the NICs of many machines are joined. One file each, with a function of the file's name.
+
+A fabric is given a graph, the NICs of each machine in it and what they are made of, and adds switches and cables. What
+can be chosen are keyword arguments with defaults: `fat_tree:oversubscription=2` is `partial(fat_tree,
+oversubscription=2.0)`. Adding a file adds it to names().
+"""
+
+import difflib
+import importlib
+import inspect
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from topologies.units import parse_whole
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from topologies.nics import Network
+
+Fabric = Callable[..., None]  # (graph, NICs of each machine, their make)
+DEFAULT = "rail"
+MOST = 1e6  # of any option: beyond it a number is a mistake
+
+
+def names() -> list[str]:
+    """Return the names of all fabrics, sorted."""
+    return sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem != "__init__")
+
+
+def find(name: str) -> Fabric:
+    """Return the fabric of that name, or of that name in a file of the caller's: FILE.py:NAME.
+
+    Raises:
+        ValueError: there is none, or the file cannot be run.
+    """
+    if is_own(name):
+        from topologies.own import load_fabric
+
+        return load_fabric(name)
+    if name not in names():
+        raise ValueError(_unknown("fabric", name, names()))
+    fabric: Fabric = getattr(importlib.import_module(f"{__name__}.{name}"), name)
+    return fabric
+
+
+def is_own(text: str) -> bool:
+    """Tell whether a text names a fabric in a file of the caller's."""
+    return text.endswith(".py") or ".py:" in text
+
+
+def options(fabric: Fabric) -> dict[str, float | None]:
+    """Return what can be chosen, with its default; None: as the docstring says."""
+    parameters = inspect.signature(fabric).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def parse(text: str) -> Fabric:
+    """Return the fabric that NAME or NAME:KEY=VALUE,... describes; a NAME may be FILE.py:NAME.
+
+    Raises:
+        ValueError: no such fabric or option, or no number.
+    """
+    file = text.strip().partition(".py:")
+    name, colon, more = (file[2] if file[1] else text.strip()).partition(":")
+    name = f"{file[0]}.py:{name}" if file[1] else name
+    fabric, chosen = find(name), {}
+    known = options(fabric)
+    for entry in more.split(",") if colon else ():
+        key, equals, number = (part.strip() for part in entry.partition("="))
+        if not equals:
+            raise ValueError(f"fabric {name} takes KEY=VALUE, separated by commas: got {_cut(entry)!r}")
+        if key not in known:
+            raise ValueError(_unknown(f"option for fabric {name}:", key, known or ["none"]))
+        if key in chosen:
+            raise ValueError(f"fabric {name} has {key} twice")
+        chosen[key] = _number(f"{key} of fabric {name}", number, known[key])
+    return partial(fabric, **chosen) if chosen else fabric
+
+
+def label(fabric: Fabric) -> str:
+    """Write a fabric with what was chosen: fat_tree(oversubscription=2)."""
+    if not isinstance(fabric, partial):
+        return str(getattr(fabric, "__name__", fabric))
+    chosen = [f"{key}={value:g}" for key, value in fabric.keywords.items() if value is not None]
+    return label(fabric.func) + (f"({', '.join(chosen)})" if chosen else "")
+
+
+def join(graph: "nx.DiGraph", nics: Sequence[Sequence[str]], network: "Network", fabric: Fabric) -> None:
+    """Join machines by a fabric, and name the graph after it; a single machine needs none and gets none.
+
+    Args:
+        graph: is given the switches and cables, and the sources and assumptions of their numbers.
+        nics: for each machine its NICs in order.
+        network: what NICs and switches are made of.
+    """
+    if len(nics) == 1:
+        return
+    fabric(graph, nics, network)
+    graph.graph["fabric"] = label(fabric)
+    if graph.graph["fabric"] != DEFAULT:
+        graph.graph["name"] += f" on {graph.graph['fabric']}"
+
+
+def ratio(value: float, name: str) -> float:
+    """Return value if it is a number above 0.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST:
+        raise ValueError(f"{name} must be a number above 0 and at most {MOST:g}, got {value!r}")
+    return value
+
+
+def _number(what: str, text: str, default: float | None) -> float:
+    """Read a number of the kind that an option's default is: whole, unless that is a float."""
+    if not isinstance(default, float):
+        return parse_whole(text, what, maximum=int(MOST))
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{what} must be a number, got {_cut(text)!r}")
+    return value
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """Say that there is no such name, which there are, and which is nearest."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"; nearest is {near[0]}" if near else ""
+    return f"no {what} {_cut(name)!r}: expected one of {', '.join(known)}{hint}"
+
+
+def _cut(text: str) -> str:
+    """Return a text, cut to a length that fits a line."""
+    return text if len(text) <= 60 else text[:57] + "..."
