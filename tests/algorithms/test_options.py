@@ -327,8 +327,10 @@ def test_scores_are_as_typed():
         ([*WIDTHS, "--mask", "documents:1000+0+24"], r"a document has 1 to 2\^48 tokens: got '0'"),
         ([*WIDTHS, "--lengths", "1000,24", "--mask", "documents:1024"], "both say the documents, give one of them"),
         ([*WIDTHS, "--layout", "documents"], "layout documents deals packed documents: mask causal has none"),
-        ([*WIDTHS, "--softcap", "-1"], "softcap must be a positive number, or 0 for none, got -1"),
-        ([*WIDTHS, "--softcap", "nan"], "softcap must be a positive number, or 0 for none, got nan"),
+        ([*WIDTHS, "--softcap", "-1"], "softcap must be 0.001 to 1e.09, or 0 for none, got -1"),
+        ([*WIDTHS, "--softcap", "nan"], "softcap must be 0.001 to 1e.09, or 0 for none, got nan"),
+        ([*WIDTHS, "--softcap", "1e-320"], "softcap must be 0.001 to 1e.09, or 0 for none, got 1e-320"),
+        ([*WIDTHS, "--softcap", "1e300"], "softcap must be 0.001 to 1e.09, or 0 for none, got 1e.300"),
         (
             [*WIDTHS[:4], "--phase", "decode", "--lengths", "9,2", "--new", "3"],
             "decode asks about the last tokens of each document: 6 of 2 documents of at least 2 tokens",
