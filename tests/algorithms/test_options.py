@@ -272,6 +272,9 @@ def test_documents_may_stand_in_a_file(content, tmp_path):
     [
         (b"", "must have 1 to 2\\^20 lengths of documents, got 0"),
         (b"300\nabc\n", "length 1 of a document: expected digits with at most one of K, M, G, T after them, got 'abc'"),
+        (b"300,,700", "length 1 of a document: expected digits with at most one of K, M, G, T after them, got ''"),
+        (b"300,\n,700", "length 1 of a document: expected digits .*, got ''"),
+        (b"300,700,\n", "length 2 of a document: expected digits .*, got ''"),
         (b"300 0", r"length 1 of a document: expected 1 to 2\^60, got 0"),
         (b"\xff\xfe300", "length 0 of a document: expected digits"),
         (b"1 " * (2**20 + 1), "must have 1 to 2\\^20 lengths of documents, got 1048577"),
@@ -326,6 +329,7 @@ def test_scores_are_as_typed():
         ([*WIDTHS, "--mask", "documents:1000+25"], "documents must add up to the keys: 2 have 1025, not 1024"),
         ([*WIDTHS, "--mask", "documents:1000+0+24"], r"a document has 1 to 2\^48 tokens: got '0'"),
         ([*WIDTHS, "--lengths", "1000,24", "--mask", "documents:1024"], "both say the documents, give one of them"),
+        ([*WIDTHS, "--lengths", "1000,,24"], "lengths 1000,,24: length 1 of a document: expected digits .*, got ''"),
         ([*WIDTHS, "--layout", "documents"], "layout documents deals packed documents: mask causal has none"),
         ([*WIDTHS, "--softcap", "-1"], "softcap must be 0.001 to 1e.09, or 0 for none, got -1"),
         ([*WIDTHS, "--softcap", "nan"], "softcap must be 0.001 to 1e.09, or 0 for none, got nan"),
