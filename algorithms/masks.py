@@ -10,6 +10,7 @@ from algorithms.ir.mask import MOST_DOCUMENTS, Mask, parse_mask
 from algorithms.options import parse_count
 
 LARGEST_FILE = 2**24  # bytes
+_BETWEEN = re.compile(r"\s*,\s*|\s+")  # two commas have a length between them that is not there
 _COUNT = re.compile(r"[0-9.]+[KMGT]\b", re.IGNORECASE)
 _NUMBERS = re.compile(r"[0-9.KMGT+* -]*(,.*)?", re.IGNORECASE | re.DOTALL)
 
@@ -45,7 +46,7 @@ def lengths_from(text: str) -> list[int]:
 
 
 def lengths_in(path: str) -> list[int]:
-    """Read lengths from a file: counts separated by blanks, commas or new lines.
+    """Read lengths from a file: counts separated by blanks, new lines or one comma.
 
     Raises:
         ValueError: there is no such file, or something in it is no length.
@@ -60,7 +61,7 @@ def lengths_in(path: str) -> list[int]:
 
 
 def _counted(text: str, where: str) -> Iterator[int]:
-    words = text.replace(",", " ").split()
+    words = _BETWEEN.split(text.strip()) if text.strip() else []
     if not 1 <= len(words) <= MOST_DOCUMENTS:
         raise ValueError(f"{where} must have 1 to 2^20 lengths of documents, got {len(words)}")
     for number, word in enumerate(words):

@@ -43,7 +43,7 @@ def total(kinds: Kinds, each: Sequence[Result]) -> Result:
         link_bytes=dict(carried),
         rests_on=tuple(dict.fromkeys(name for part in parts for name in part.rests_on)),
         kinds=tuple(
-            {"layers": number, "mask": str(problem.mask), "time_s": part.time_s}
+            {"layers": number, "mask": problem.mask.short, "time_s": part.time_s}
             for (number, problem), part in zip(kinds, parts, strict=True)
         ),
     )

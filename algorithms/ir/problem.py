@@ -17,6 +17,7 @@ from algorithms.ir.tokens import Runs
 
 ITEMSIZE = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3": 1, "float8_e5m2": 1}
 PHASES = ("prefill", "train", "decode")
+LEAST_CAP, MOST_CAP = 1e-3, 1e9  # of scores: beyond them a gradient, or single precision, loses all its digits
 
 
 class Inapplicable(ScheduleError):
@@ -43,7 +44,7 @@ class Attention:
             one more logit, learned, that no value belongs to.
     Raises:
         ScheduleError: a size below 1, kv_heads does not divide heads, more queries than keys, documents that do not
-            add up to the keys, unknown names.
+            add up to the keys, a softcap out of range, unknown names.
     """
 
     heads: int
@@ -100,8 +101,8 @@ class Attention:
             raise ScheduleError(unknown("phase", self.phase, PHASES))
         if not 0 < self.scale < inf:
             raise ScheduleError(f"scale must be a positive number, got {self.scale}")
-        if not 0 <= self.softcap < inf:
-            raise ScheduleError(f"softcap must be a positive number, or 0 for none, got {self.softcap}")
+        if self.softcap and not LEAST_CAP <= self.softcap <= MOST_CAP:
+            raise ScheduleError(f"softcap must be {LEAST_CAP:g} to {MOST_CAP:g}, or 0 for none, got {self.softcap}")
         if self.mask.documents:
             self._check_documents()
         self.keys(1)  # refuses an unknown layout, and one that the mask does not allow

@@ -137,7 +137,7 @@ def score_blocks(
             if score.softcap > 0:
                 inside = logits / score.softcap
                 logits = np.tanh(inside) * score.softcap
-                slope = 1 / np.cosh(np.clip(inside, -300, 300)) ** 2
+                slope = 4 * np.exp(-2 * np.logaddexp(inside, -inside))  # 1 / cosh^2, which overflows
             if score.slopes is not None:
                 logits = logits - score.slopes[head] * abs(np.subtract.outer(rows[span], cols))
             logits[~sees(rows[span], cols, mask)] = -np.inf

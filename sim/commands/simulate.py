@@ -47,8 +47,8 @@ def command(
 ) -> None:
     """Look at ALGORITHM in depth: where its time, its bytes and its memory go.
 
-    Without --mesh, an algorithm of several axes gets the mesh nearest to square; with --layout auto, the first of
-    its layouts under a causal mask.
+    Without --mesh, an algorithm of several axes gets the mesh nearest to square of those that it can run on; with
+    --layout auto, the first of its layouts under a causal mask.
     """
     programs = algorithms_from(algorithm)
     if len(programs) != 1:
@@ -57,13 +57,13 @@ def command(
     asked_if = whatif.what_if(wishes, faulty, setup.site.routing)
     if setup.per == "model" and len(setup.kinds) > 1:
         raise ValueError(f"simulate runs one layer, and {setup.kinds_text}: compare --per model adds them up")
-    candidate = choose(programs, setup, asked.layout)
+    candidate, schedule = choose(programs, setup, asked.layout)
 
     from sim.bound import bound
     from sim.repeats import middle
     from sim.result import result
 
-    schedule, runs = run_all(candidate, setup, asked_if, "full" if wanted.trace else "auto")
+    runs = run_all(schedule, setup, asked_if, "full" if wanted.trace else "auto")
     asked_if = whatif.used(asked_if, wishes, wanted.routing, setup.site)
     timeline, setup = runs.timeline, replace(setup, site=setup.site.repeat(middle(runs.times)))
     least = bound(candidate.problem, candidate.mesh, setup.site)
@@ -94,14 +94,13 @@ def say(text: str) -> None:
     print(f"ringloom: {text}", file=sys.stderr, flush=True)
 
 
-def run_all(candidate: Candidate, setup: Setup, asked_if: WhatIf, how: str) -> tuple[Schedule, Repeats]:
-    """Simulate a candidate, once or for each repeat."""
+def run_all(schedule: Schedule, setup: Setup, asked_if: WhatIf, how: str) -> Repeats:
+    """Simulate a schedule, once or for each repeat."""
     from sim.repeats import repeated
 
-    schedule = candidate.schedule()
     whatif.check_used(asked_if, setup.ways, schedule)
     with progress("simulating") as report:
-        runs = repeated(
+        return repeated(
             schedule,
             setup.site,
             setup.ways,
@@ -111,14 +110,13 @@ def run_all(candidate: Candidate, setup: Setup, asked_if: WhatIf, how: str) -> t
             notice=say,
             **asked_if.runs,
         )
-    return schedule, runs
 
 
-def choose(programs: dict[str, Any], setup: Setup, layout: str) -> Candidate:
-    """The candidate that the options mean: of several meshes, the one nearest to square.
+def choose(programs: dict[str, Any], setup: Setup, layout: str) -> tuple[Candidate, Schedule]:
+    """The candidate that the options mean, traced: of several meshes that can run it, the one nearest to square.
 
     Raises:
-        Inapplicable: the algorithm has no program for this phase or mesh.
+        Inapplicable: the algorithm has no program for this phase or mesh, or can run on none; why not on the squarest.
     """
     from algorithms.ir import Inapplicable
     from sim.candidates import candidates
@@ -127,7 +125,14 @@ def choose(programs: dict[str, Any], setup: Setup, layout: str) -> Candidate:
     if not found:
         raise Inapplicable(f"{refused[0].algorithm} cannot run: {refused[0].reason}")
     first = [one for one in found if one.problem.layout == found[0].problem.layout]
-    return min(first, key=lambda one: max(one.mesh.axes[a] for a in one.program.axes))
+    first.sort(key=lambda one: max(one.mesh.axes[a] for a in one.program.axes))
+    reasons: list[Inapplicable] = []
+    for one in first:
+        try:
+            return one, one.schedule()
+        except Inapplicable as reason:
+            reasons.append(reason)
+    raise reasons[0]
 
 
 def record(shown: Shown, found: Result, schedule: Schedule, timeline: Timeline, least: Bound) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from algorithms.ir.problem import LEAST_CAP, MOST_CAP
 from algorithms.ops.merge import meaning as merge
 from executor.exactness import backward_bounds, error, forward_bounds, worst_ratio
 from executor.kernels import find
@@ -62,9 +63,10 @@ def test_exact_for_every_change_of_a_score_under_every_mask(kernel, mask, order,
 
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("softcap", [0.05, 1.0, 50.0, 1e4])
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("softcap", [LEAST_CAP, 0.05, 1.0, 50.0, 1e4, MOST_CAP])
 def test_exact_however_near_the_cap_scores_come(kernel, softcap, dtype):
-    # at 0.05 tanh is 1 to the last bit for most, at 1e4 its argument is as good as nothing
+    # at 0.05 tanh is 1 to the last bit for most, at 0.001 its slope is 0 for most, at 1e4 its argument is next to none
     assert_exact(ratios(kernel, case(dtype=dtype, softcap=softcap, largest_logit=40.0)))
 
 

@@ -45,7 +45,7 @@ def refused(capsys, monkeypatch):
         (["ring", "--lengths", "nowhere.txt"], ["no file 'nowhere.txt' to read the lengths of documents from"]),
         (["ring", "--layout", "documents", "--mask", "causal"], ["layout documents deals packed documents: say --len"]),
         (["tree", "--phase", "decode", "--lengths", "9,2", "--new", "3"], ["the last tokens of each document: 6 of 2"]),
-        (["ring", "--softcap", "-1"], ["softcap must be a positive number"]),
+        (["ring", "--softcap", "-1"], ["softcap must be 0.001 to 1e+09, or 0 for none, got -1.0"]),
         (["ring", "--softcap", "high"], ["Invalid value for '--softcap'"]),
         (["ring", "--phase", "training"], ["no phase 'training'", "nearest is train"]),
         (["ring", "--phase", "decode"], ["nothing to check: ring: is written for prefill, train, not decode"]),

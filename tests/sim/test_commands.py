@@ -198,6 +198,9 @@ BAD = [
 ]
 
 
+PROGRESS = re.compile(r"^ringloom: \w+: +\d+%, .*\n", re.MULTILINE)  # said when a machine is slow
+
+
 @pytest.mark.parametrize("arguments, message", BAD, ids=[" ".join(a[:1] + a[-2:]) for a, _ in BAD])
 def test_bad_input_is_one_line_of_ours_and_status_2(arguments, message, tmp_path, capsys):
     (tmp_path / "binary.json").write_bytes(bytes(range(256)))
@@ -206,12 +209,13 @@ def test_bad_input_is_one_line_of_ours_and_status_2(arguments, message, tmp_path
     status = run([argument.replace("{tmp}", str(tmp_path)) for argument in arguments])
 
     out, err = capsys.readouterr()
+    said = PROGRESS.sub("", err)
     assert (status, out) == (2, "")
-    assert err.startswith("ringloom: ")
-    assert err.count("\n") == 1
-    assert err.endswith("\n")
+    assert said.startswith("ringloom: ")
+    assert said.count("\n") == 1
+    assert said.endswith("\n")
     assert "Traceback" not in err
-    assert re.search(message, err), err
+    assert re.search(message, said), err
 
 
 @pytest.mark.parametrize("typed", ["x" * 5000, "\x1b[31mred", "two\nlines", "\udcff"])

@@ -175,6 +175,15 @@ def test_a_latent_model_expands_to_its_heads_but_where_it_decodes(phase, heads, 
     assert any("projection" in line and "not in it" in line for line in found["assumptions"])
 
 
+def test_simulate_takes_the_squarest_mesh_that_can_run_the_algorithm(capsys):
+    # ring=2,ulysses=3 is as near to square, but 3 does not divide 8 heads; of 7 ranks none but ulysses=1 does
+    widths = ["--cluster", "switch", "--heads", "8", "--head-dim", "64", "--seq", "1K"]
+
+    six, seven = (answer(capsys, "simulate", "usp", *widths, "--gpus", gpus)["results"][0] for gpus in ("6", "7"))
+
+    assert (six["mesh"], seven["mesh"]) == ({"ring": 3, "ulysses": 2}, {"ring": 7, "ulysses": 1})
+
+
 def test_compare_and_simulate_agree_on_every_repeat(capsys, tmp_path):
     measured = tmp_path / "measured.json"
     measured.write_text('{"quantiles": {"0": 0.9, "0.5": 1, "1": 1.5}, "kinds": {"merge": {"0": 1, "1": 1.1}}}')
