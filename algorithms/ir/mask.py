@@ -83,7 +83,8 @@ class Mask:
             return Interval(np.zeros_like(positions), np.full_like(positions, ANYWHERE))
         ends = ends_of(self.documents)
         number = np.minimum(np.searchsorted(ends, positions, side="right"), len(ends) - 1)
-        return Interval(ends[number] - np.array(self.documents)[number], ends[number] - 1)
+        first = np.where(number > 0, ends[number - 1], 0)
+        return Interval(first, ends[number] - 1)
 
     def __str__(self) -> str:
         inside = f"window:{self.window}" if self.window else "causal" if self.causal else "full"

@@ -168,10 +168,10 @@ def _same_places(a: Ints | None, b: Ints | None) -> tuple[Ints, Ints] | None:
     """The runs of one document, as indices of all pairs of them."""
     if a is None or b is None:
         return None
-    order = np.argsort(b, kind="stable")
-    found = [(i, order[j]) for i, j in _matches(a, b[order])]
+    used, order = np.flatnonzero(a >= 0), np.argsort(b, kind="stable")
+    found = [(used[i], order[j]) for i, j in _matches(a[used], b[order])]
     i, j = (np.concatenate([np.zeros(0, dtype=np.int64), *(pair[k] for pair in found)]) for k in (0, 1))
-    return i[a[i] >= 0], j[a[i] >= 0]
+    return i, j
 
 
 def _aligned(mask: Mask, rows: Runs, cols: Runs, i: Ints, j: Ints) -> tuple[Ints, Ints]:
