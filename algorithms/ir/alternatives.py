@@ -134,7 +134,7 @@ def joined(parts: Sequence[Tokens], coords: Coords) -> Tokens:
         index = where(condition, block.index, index)
     anywhere = total(*[condition for condition, _ in blocks])
     whole = Block(layouts.pop(), index)
-    return whole if (anywhere.at(coords) > 0).all() else Only(whole, anywhere)
+    return whole if (anywhere.at(coords) != 0).all() else Only(whole, anywhere)
 
 
 def exclusive(parts: Sequence[Tokens], coords: Coords) -> bool:

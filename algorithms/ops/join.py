@@ -30,15 +30,12 @@ def join(*parts: Value | Sequence[Value]) -> Any:
     done, known = dict[tuple[int, ...], Value](), dict[tuple[int, ...], Tokens]()
     columns = list(zip(*[(part,) if isinstance(part, Value) else part for part in parts], strict=True))
     for xs in columns:
-        tokens = known.setdefault(tuple(id(x.tokens) for x in xs), _tokens(xs))
+        if (held := tuple(id(x.tokens) for x in xs)) not in known:
+            known[held] = joined([x.tokens for x in xs], tracing().mesh.grid())
         if (ids := tuple(x.id for x in xs)) not in done:
-            done[ids] = _join(xs, tokens)
+            done[ids] = _join(xs, known[held])
     every = tuple(done[tuple(x.id for x in xs)] for xs in columns)
     return every[0] if isinstance(parts[0], Value) else every
-
-
-def _tokens(xs: tuple[Value, ...]) -> Tokens:
-    return joined([x.tokens for x in xs], tracing().mesh.grid())
 
 
 def _join(xs: tuple[Value, ...], tokens: Tokens) -> Value:

@@ -24,9 +24,10 @@ def only(*xs: Value, where: Any) -> tuple[Value, ...]:
     me, condition = tracing(), as_expr(where)
     grid, known, kept = me.mesh.grid(), dict[int, Tokens](), dict[int, Value]()
     for x in xs:
-        tokens = known.setdefault(id(x.tokens), restricted(x.tokens, condition, grid))
+        if id(x.tokens) not in known:
+            known[id(x.tokens)] = restricted(x.tokens, condition, grid)
         if x.id not in kept:
-            kept[x.id] = _kept(x, tokens, condition)
+            kept[x.id] = _kept(x, known[id(x.tokens)], condition)
     return tuple(kept[x.id] for x in xs)
 
 

@@ -44,8 +44,8 @@ def permute(
         raise ScheduleError(f"S4: permute over {over} shifts all ranks alike, got shift={shift}: write to=...")
     if buffers < 1:
         raise ScheduleError(f"S9: a chain of permutes owns at least 1 buffer, got {buffers}")
-    if along is not None and sorted(along) != list(range(mesh.count(axes))):
-        raise ScheduleError(f"S4: permute goes along {mesh.count(axes)} places, each once: got {tuple(along)[:8]}...")
+    if along is not None and (shift is None or sorted(along) != list(range(mesh.count(axes)))):
+        raise ScheduleError(f"S4: permute shifts along {mesh.count(axes)} places, each once: got {tuple(along)[:8]}...")
     if shift is not None:
         origin = mesh.behind(axes, int(shift), tuple(along or ()))
     else:

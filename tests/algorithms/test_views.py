@@ -214,8 +214,13 @@ def test_s8_rows_that_have_met_different_keys_are_not_joined():
 
 @pytest.mark.parametrize("along", [(0, 1, 2), (0, 1, 2, 2), (0, 1, 2, 3, 4)])
 def test_s4_a_permute_goes_along_every_place_once(along):
-    with breaks("S4", "permute goes along 4 places, each once: got"):
+    with breaks("S4", "permute shifts along 4 places, each once: got"):
         ring_of(lambda q, k, v, i, p, me: permute(k, over="ring", shift=1, along=along))
+
+
+def test_s4_a_permute_to_a_place_goes_along_none():
+    with breaks("S4", "permute shifts along 4 places, each once: got"):
+        ring_of(lambda q, k, v, i, p, me: permute(k, over="ring", to=i, along=(0, 1, 2, 3)))
 
 
 # -- views ---------------------------------------------------------------------------------------------------
