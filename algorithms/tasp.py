@@ -34,16 +34,7 @@ def tasp(me: Rank, problem: Attention) -> Partial:
     References:
         Wang, Hong, Li, Xu, Wang, Dai, Wang. "TASP: Topology-aware Sequence Parallelism." 2025. arXiv:2509.26541.
     """
-    (p,) = me.sizes
-    q, k, v = _loaded(me, problem)
-
-    part = attend(q, k, v)
-    blocks = cut_rows(k, v, parts=max(1, p - 1))
-    for _ in range(1, p):
-        blocks = _round(me, blocks)
-        ks, vs = join(*blocks)
-        part = merge(part, attend(q, ks, vs))
-    return part
+    return _attended(me, *_loaded(me, problem))
 
 
 @spmd("ring", phase="train", layouts=LAYOUTS)
@@ -59,15 +50,7 @@ def tasp_train(me: Rank, problem: Attention) -> Mapping[str, Value]:
     """
     (p,) = me.sizes
     q, k, v = _loaded(me, problem)
-    parts = max(1, p - 1)
-
-    part = attend(q, k, v)
-    blocks = cut_rows(k, v, parts=parts)
-    for _ in range(1, p):
-        blocks = _round(me, blocks)
-        ks, vs = join(*blocks)
-        part = merge(part, attend(q, ks, vs))
-    part = sink(part)
+    parts, part = max(1, p - 1), sink(_attended(me, q, k, v))
 
     do = load_gradient(me, problem, q.tokens)
     d = delta(do, part.out)
@@ -90,6 +73,16 @@ def _loaded(me: Rank, problem: Attention) -> tuple[Value, Value, Value]:
     (i,), (p,) = me.coords, me.sizes
     _cycles(me)
     return load(me, problem, problem.queries(p)[i], in_parts(problem.keys(p)[i], max(1, p - 1)))
+
+
+def _attended(me: Rank, q: Value, k: Value, v: Value) -> Partial:
+    (p,) = me.sizes
+    part, blocks = attend(q, k, v), cut_rows(k, v, parts=max(1, p - 1))
+    for _ in range(1, p):
+        blocks = _round(me, blocks)
+        ks, vs = join(*blocks)
+        part = merge(part, attend(q, ks, vs))
+    return part
 
 
 def _round(me: Rank, blocks: Sequence[Pair]) -> list[Pair]:

@@ -13,7 +13,7 @@ from algorithms.ir.score import Score, alibi_slopes
 from executor.arrays import Array, Arrays, assemble
 from executor.errors import WrongResult
 from executor.exactness import backward_bounds, error, forward_bounds, worst_ratio
-from executor.kernels.dense import dense, dense_gradients
+from executor.kernels.dense import dense, dense_backward
 from executor.kernels.shapes import COMPUTED_IN
 
 Parts = Mapping[str, Sequence[Any]]  # each result's arrays, by rank
@@ -46,7 +46,7 @@ def reference(problem: Attention, arrays: Arrays) -> Reference:
     allowed: dict[str, Array | float] = forward_bounds(q, k, v, rows, cols, mask, score, eps, kept, sinks)._asdict()
     if problem.phase == "train":
         do = arrays["do"]
-        gradients = dense_gradients(q, k, v, do, rows, cols, mask, score, sinks=sinks)
+        gradients = dense_backward(q, k, v, do, rows, cols, mask, score, sinks=sinks)
         bounds = backward_bounds(q, k, v, do, rows, cols, mask, score, eps, kept, sinks)
         expected |= named(gradients, problem)
         allowed |= named(bounds, problem)

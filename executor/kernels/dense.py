@@ -67,22 +67,6 @@ def dense_backward(
     score: Score,
     dtype: Any = np.float64,
     sinks: Array | None = None,
-) -> tuple[Array, Array, Array]:
-    """Return dq, dk and dv of sum(do * out)."""
-    return dense_gradients(q, k, v, do, rows, cols, mask, score, dtype, sinks)[:3]
-
-
-def dense_gradients(
-    q: Array,
-    k: Array,
-    v: Array,
-    do: Array,
-    rows: Positions,
-    cols: Positions,
-    mask: Mask,
-    score: Score,
-    dtype: Any = np.float64,
-    sinks: Array | None = None,
 ) -> tuple[Array, Array, Array, Array]:
     """Return dq, dk, dv and dsinks (Hq,) of sum(do * out)."""
     q, k, v, do = (x.astype(dtype) for x in (q, k, v, do))

@@ -99,7 +99,7 @@ def backward_ratios(kernel: Kernel, c: Case) -> dict[str, float]:
     expected = dense_backward(*c.block_with_do, dtype=precise(c))
     return {
         name: worst_ratio(error(grad, want), bound)
-        for name, grad, want, bound in zip(("dq", "dk", "dv"), grads, expected, bounds[:3], strict=True)
+        for name, grad, want, bound in zip(("dq", "dk", "dv"), grads, expected[:3], bounds[:3], strict=True)
     }
 
 

@@ -179,7 +179,7 @@ def test_gradients_over_parts_of_the_keys_add_up(kernel, dtype):
 
     grads = (sum(s[0] for s in shares), *(np.concatenate([s[i] for s in shares]) for i in (1, 2)))
     bounds = backward_bounds(*c.block_with_do, eps=float(np.finfo(dtype).eps))[:3]
-    for grad, want, bound in zip(grads, dense_backward(*c.block_with_do), bounds, strict=True):
+    for grad, want, bound in zip(grads, dense_backward(*c.block_with_do)[:3], bounds, strict=True):
         assert worst_ratio(error(grad, want), bound) <= 1
 
 

@@ -8,6 +8,7 @@ import pytest
 from algorithms import find
 from algorithms.ir.timeline import Timeline
 from sim.commands import run
+from tests.sim.commands import answer, shown
 
 NODE = ["--cluster", "dgx_h100", "--model", "llama3-8b", "--seq", "64K"]
 
@@ -30,16 +31,6 @@ FIELDS = {
     "bound_s": float,
     "bottleneck": str,
 }
-
-
-def answer(capsys, *arguments):
-    assert run([*arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def shown(capsys, *arguments):
-    assert run([*arguments]) == 0
-    return capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", [["compare"], ["simulate", "ring"]])

@@ -1,26 +1,14 @@
 """--fabric and --routing: any machine on any fabric, what was taken is said, and the spread over seeds is shown."""
 
-import json
-
 import numpy as np
 import pytest
 
 from algorithms.ir.timeline import Timeline
-from sim.commands import run
+from tests.sim.commands import answer, shown
 
 JOB = ["--cluster", "dgx_h100", "--nodes", "4", "--model", "llama3-8b", "--seq", "128K"]
 TREE = ["--fabric", "fat_tree:leaf=8,oversubscription=2"]
 GRID = ["simulate", "attention2d", *JOB, *TREE, "--mesh", "row=4,col=8"]
-
-
-def answer(capsys, *arguments):
-    assert run([*arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def shown(capsys, *arguments):
-    assert run([*arguments]) == 0
-    return capsys.readouterr().out
 
 
 def times(found):

@@ -137,18 +137,6 @@ def test_a_timeline_of_extents_has_no_trace(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_appears_whole_or_not_at_all(tmp_path):
-    def fail():
-        with whole(tmp_path / "out") as file:
-            file.write("half")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fail()
-
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_file_that_cannot_be_written_is_named(tmp_path):
     with pytest.raises(ValueError, match="cannot write"), whole(tmp_path / "no" / "out"):
         pass
