@@ -25,6 +25,9 @@ from topologies.units import us
 PEAK_OF = {"float64": "fp64", "float32": "fp32"}  # half and 8-bit types take the tensor cores' rates
 
 
+LINK_SHARE = {"nvlink": 0.82, "xgmi": 0.75, "pcie": 0.87, "nic": 0.97}  # of others all
+
+
 @dataclass(frozen=True)
 class Costs:
     """Assumptions of the cost model; times in seconds.
@@ -55,7 +58,7 @@ class Costs:
     merge_nbytes: float = 38.0
     reduce_nbytes: float = 3.0
     plain_share: float = 0.5
-    link_share: Mapping[str, float] = field(default_factory=lambda: {"nvlink": 0.82, "pcie": 0.87, "nic": 0.97})
+    link_share: Mapping[str, float] = field(default_factory=lambda: dict(LINK_SHARE))
     launch: str = "queued"
     said: frozenset[str] = frozenset()
 

@@ -35,7 +35,9 @@ class Detours:
 
     def __init__(self, frozen: Frozen, graph: nx.DiGraph, network: Network) -> None:
         self.frozen, self.graph, self.network = frozen, graph, network
-        self.has_switch = any(kind in ("switch", "nvswitch", "nic", "pcie") for _, kind in graph.nodes(data="kind"))
+        self.has_switch = any(
+            kind in ("switch", "nvswitch", "nic", "pcie", "cpu") for _, kind in graph.nodes(data="kind")
+        )
         tails = np.array([graph.nodes[tail].get("rank") is not None for tail, _ in network.links] + [False])
         self._tail_is_gpu = tails
 

@@ -1,6 +1,7 @@
 """Clusters as graphs: functions that return a networkx.DiGraph, one file a family of machines.
 
-A topology is any function of this folder annotated `-> nx.DiGraph`; adding a file adds it to names().
+A topology is any function of this folder annotated `-> nx.DiGraph` whose arguments all have defaults; adding a file
+adds it to names().
 """
 
 import ast
@@ -47,11 +48,12 @@ def _homes() -> dict[str, str]:
     homes = {}
     for path in sorted(Path(__file__).parent.glob("*.py")):
         for item in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(item, ast.FunctionDef) and not item.name.startswith("_") and _returns_graph(item):
+            if isinstance(item, ast.FunctionDef) and not item.name.startswith("_") and _is_topology(item):
                 homes[item.name] = f"{__name__}.{path.stem}"
     return homes
 
 
-def _returns_graph(function: ast.FunctionDef) -> bool:
-    """Tell whether the function is annotated -> nx.DiGraph."""
-    return function.returns is not None and ast.unparse(function.returns) == "nx.DiGraph"
+def _is_topology(function: ast.FunctionDef) -> bool:
+    """Tell whether the function is annotated -> nx.DiGraph and can be called without arguments."""
+    needed = len(function.args.args) - len(function.args.defaults)
+    return function.returns is not None and ast.unparse(function.returns) == "nx.DiGraph" and not needed

@@ -1,10 +1,9 @@
 """NVIDIA machines of eight GPUs on NVSwitches, joined by a fabric: non-blocking rails unless another is given."""
 
-from collections.abc import Iterator
-
 import networkx as nx
 
-from topologies.fabrics import Fabric, join
+from topologies.cluster import cluster, machine
+from topologies.fabrics import Fabric
 from topologies.fabrics.rail import rail
 from topologies.hardware import GPUS, Gpu
 from topologies.links import (
@@ -17,8 +16,7 @@ from topologies.links import (
     Link,
     cable,
 )
-from topologies.nics import HDR, NDR
-from topologies.units import in_range
+from topologies.nics import HDR, NDR, Network
 
 
 def dgx_a100(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
@@ -38,19 +36,17 @@ def dgx_a100(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
         GPU and direction, eight ConnectX-6 HDR NICs of 25 GB/s.
     """
     gpu = GPUS["A100-SXM4-80"]
-    graph = _machines("dgx_a100", nodes, gpu)
-    graph.graph["sources"]["pcie.bandwidth"] = PCIE4_SOURCE
-    graph.graph["assumptions"] += [
+    one = _switched("dgx_a100", gpu, HDR)
+    one.graph["sources"]["pcie.bandwidth"] = PCIE4_SOURCE
+    one.graph["assumptions"] += [
         PCIE_SWITCH_LINK.of("pcie.latency of a GPU"),
         "pcie.latency of a NIC: 0 us a link; it is counted in the 1.6 us between two NICs",
     ]
-    for host, i in _slots(nodes):
-        pcie, nic = f"{host}/pcie{i // 2}", f"{host}/nic{i}"
-        graph.add_node(pcie, kind="pcie", host=host)
-        cable(graph, f"{host}/gpu{i}", pcie, Link("pcie", gpu.pcie_bandwidth, PCIE_SWITCH_LINK.latency))
-        cable(graph, pcie, nic, Link("pcie", gpu.pcie_bandwidth, 0.0))
-    join(graph, _nics(nodes), HDR, fabric)
-    return graph
+    for i in range(8):
+        one.add_node(f"pcie{i // 2}", kind="pcie")
+        cable(one, f"gpu{i}", f"pcie{i // 2}", Link("pcie", gpu.pcie_bandwidth, PCIE_SWITCH_LINK.latency))
+        cable(one, f"pcie{i // 2}", f"nic{i}", Link("pcie", gpu.pcie_bandwidth, 0.0))
+    return cluster(one, nodes, fabric)
 
 
 def dgx_h100(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
@@ -99,39 +95,23 @@ def hgx_h800(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
 
 def _hopper(name: str, nodes: int, gpu: Gpu, fabric: Fabric) -> nx.DiGraph:
     """Return machines whose GPU i reaches NIC i over PCIe 5 without sharing."""
-    graph = _machines(name, nodes, gpu)
-    graph.graph["sources"]["pcie.bandwidth"] = PCIE5_SOURCE
-    graph.graph["assumptions"].append(GPUDIRECT_LINK.of("pcie.latency"))
-    for host, i in _slots(nodes):
-        link = Link("pcie", gpu.pcie_bandwidth, GPUDIRECT_LINK.latency)
-        cable(graph, f"{host}/gpu{i}", f"{host}/nic{i}", link)
-    join(graph, _nics(nodes), NDR, fabric)
-    return graph
+    one = _switched(name, gpu, NDR)
+    one.graph["sources"]["pcie.bandwidth"] = PCIE5_SOURCE
+    one.graph["assumptions"].append(GPUDIRECT_LINK.of("pcie.latency"))
+    for i in range(8):
+        cable(one, f"gpu{i}", f"nic{i}", Link("pcie", gpu.pcie_bandwidth, GPUDIRECT_LINK.latency))
+    return cluster(one, nodes, fabric)
 
 
-def _machines(name: str, nodes: int, gpu: Gpu) -> nx.DiGraph:
-    """Return machines of eight GPUs around an NVSwitch, and eight NICs not yet attached."""
-    in_range(nodes, "nodes")
-    nvlink = Link("nvlink", gpu.nvlink_total, NVSWITCH_LINK.latency)
-    source = gpu.source if "nvlinks" in gpu.recalled else NVLINK_SOURCE
-    graph = nx.DiGraph(
-        name=f"{name}({nodes})",
-        sources=gpu.sources() | {"nvlink.bandwidth": source},
-        assumptions=[*gpu.assumptions(), NVSWITCH_LINK.of("nvlink.latency")],
-    )
-    for rank, (host, i) in enumerate(_slots(nodes)):
-        graph.add_node(f"{host}/gpu{i}", **gpu.node(rank, host), nic=f"{host}/nic{i}")
-        graph.add_node(f"{host}/nic{i}", kind="nic", host=host)
-        graph.add_node(f"{host}/nvswitch", kind="nvswitch", host=host)
-        cable(graph, f"{host}/gpu{i}", f"{host}/nvswitch", nvlink)
-    return graph
-
-
-def _slots(nodes: int) -> Iterator[tuple[str, int]]:
-    """Name the host and number of every GPU, and of the NIC that goes with it, in rank order."""
-    return ((f"node{n}", i) for n in range(nodes) for i in range(8))
-
-
-def _nics(nodes: int) -> list[list[str]]:
-    """Name the NICs of every machine."""
-    return [[f"node{n}/nic{i}" for i in range(8)] for n in range(nodes)]
+def _switched(name: str, gpu: Gpu, network: Network) -> nx.DiGraph:
+    """Return a machine of eight GPUs around an NVSwitch, and eight NICs not yet attached."""
+    one = machine(name, gpu)
+    one.graph["network"] = network
+    one.graph["sources"]["nvlink.bandwidth"] = gpu.source if "nvlinks" in gpu.recalled else NVLINK_SOURCE
+    one.graph["assumptions"].append(NVSWITCH_LINK.of("nvlink.latency"))
+    one.add_node("nvswitch", kind="nvswitch")
+    for i in range(8):
+        one.add_node(f"gpu{i}", **gpu.node(i), nic=f"nic{i}")
+        one.add_node(f"nic{i}", kind="nic")
+        cable(one, f"gpu{i}", "nvswitch", Link("nvlink", gpu.nvlink_total, NVSWITCH_LINK.latency))
+    return one

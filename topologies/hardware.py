@@ -44,12 +44,11 @@ class Gpu:
         """Bytes/s of all NVLinks together, in one direction."""
         return self.nvlinks * self.nvlink_bandwidth
 
-    def node(self, rank: int, host: str) -> dict[str, object]:
+    def node(self, rank: int) -> dict[str, object]:
         """Return the attributes of this GPU as a node of a topology."""
         return {
             "kind": "gpu",
             "rank": rank,
-            "host": host,
             "gpu": self.name,
             "flop_rate": self.flop_rate,
             "memory": self.memory,

@@ -7,8 +7,9 @@ from topologies.units import us
 if TYPE_CHECKING:
     import networkx as nx
 
-LINK_KINDS = ("nvlink", "pcie", "nic", "fabric", "link")
-NODE_KINDS = ("gpu", "nvswitch", "pcie", "nic", "switch")
+# xgmi joins AMD GPUs, ici TPUs, socket the CPUs (NUMA nodes) of a machine.
+LINK_KINDS = ("nvlink", "xgmi", "ici", "pcie", "socket", "nic", "fabric", "link")
+NODE_KINDS = ("gpu", "nvswitch", "pcie", "cpu", "nic", "switch")
 
 
 class Link(NamedTuple):

@@ -2,12 +2,12 @@
 
 import networkx as nx
 
-from topologies.fabrics import Fabric, join
+from topologies.cluster import cluster, machine
+from topologies.fabrics import Fabric
 from topologies.fabrics.rail import rail
 from topologies.hardware import GPUS
 from topologies.links import GPUDIRECT_LINK, NVLINK_SOURCE, NVSWITCH_LINK, PCIE5_SOURCE, Link, cable
 from topologies.nics import NDR
-from topologies.units import in_range
 
 TRAYS = 18  # of a rack
 TRAY_GPUS = 4  # of a tray, and as many NICs
@@ -30,29 +30,21 @@ def gb200_nvl72(racks: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
         https://github.com/stas00/ml-engineering (network/README.md @744d01e): NVLink 5, 50 GB/s a direction;
         https://github.com/coreweave/nccl-tests (README.md): four 400 Gb/s ConnectX-7 NICs a tray.
     """
-    in_range(racks, "racks")
     gpu = GPUS["GB200-186"]
-    nvlink = Link("nvlink", gpu.nvlink_total, NVSWITCH_LINK.latency)
-    pcie = Link("pcie", gpu.pcie_bandwidth, GPUDIRECT_LINK.latency)
-    graph = nx.DiGraph(
-        name=f"gb200_nvl72({racks})",
-        sources=gpu.sources() | {"nvlink.bandwidth": NVLINK_SOURCE, "pcie.bandwidth": PCIE5_SOURCE},
-        assumptions=[
-            *gpu.assumptions(),
-            NVSWITCH_LINK.of("nvlink.latency"),
-            GPUDIRECT_LINK.of("pcie.latency"),
-            "nic: GPU i of a tray uses NIC i of it, at the PCIe 5 rate of the NIC",
-        ],
-    )
-    for rank in range(racks * TRAYS * TRAY_GPUS):
-        tray, i = divmod(rank, TRAY_GPUS)
-        rack, host = f"rack{tray // TRAYS}", f"rack{tray // TRAYS}/tray{tray % TRAYS}"
-        graph.add_node(f"{host}/gpu{i}", **gpu.node(rank, host), nic=f"{host}/nic{i}")
-        graph.add_node(f"{host}/nic{i}", kind="nic", host=host)
-        graph.add_node(f"{rack}/nvswitch", kind="nvswitch")
-        cable(graph, f"{host}/gpu{i}", f"{rack}/nvswitch", nvlink)
-        cable(graph, f"{host}/gpu{i}", f"{host}/nic{i}", pcie)
-    if racks > 1:  # inside one rack nothing travels over the NICs
-        trays = [f"rack{r}/tray{t}" for r in range(racks) for t in range(TRAYS)]
-        join(graph, [[f"{host}/nic{i}" for i in range(TRAY_GPUS)] for host in trays], NDR, fabric)
-    return graph
+    rack = machine("gb200_nvl72", gpu)
+    rack.graph["network"] = NDR
+    rack.graph["sources"] |= {"nvlink.bandwidth": NVLINK_SOURCE, "pcie.bandwidth": PCIE5_SOURCE}
+    rack.graph["assumptions"] += [
+        NVSWITCH_LINK.of("nvlink.latency"),
+        GPUDIRECT_LINK.of("pcie.latency"),
+        "nic: GPU i of a tray uses NIC i of it, at the PCIe 5 rate of the NIC",
+    ]
+    rack.add_node("nvswitch", kind="nvswitch")
+    for rank in range(TRAYS * TRAY_GPUS):
+        tray, i = f"tray{rank // TRAY_GPUS}", rank % TRAY_GPUS
+        gpu_name, nic = f"{tray}/gpu{i}", f"{tray}/nic{i}"
+        rack.add_node(gpu_name, **gpu.node(rank), host=tray, nic=nic)
+        rack.add_node(nic, kind="nic", host=tray)
+        cable(rack, gpu_name, "nvswitch", Link("nvlink", gpu.nvlink_total, NVSWITCH_LINK.latency))
+        cable(rack, gpu_name, nic, Link("pcie", gpu.pcie_bandwidth, GPUDIRECT_LINK.latency))
+    return cluster(rack, racks, fabric, "rack")

@@ -4,12 +4,12 @@ from itertools import combinations
 
 import networkx as nx
 
-from topologies.fabrics import Fabric, join, label
+from topologies.cluster import cluster, machine
+from topologies.fabrics import Fabric, label
 from topologies.fabrics.rail import rail
 from topologies.hardware import GPUS
 from topologies.links import GPUDIRECT_LINK, NVLINK_DIRECT, PCIE4_SOURCE, Link, cable
 from topologies.nics import SLINGSHOT_11
-from topologies.units import in_range
 
 LINKS_PER_PAIR = 4
 _SOURCE = "https://docs.nersc.gov/systems/perlmutter/architecture"
@@ -32,29 +32,20 @@ def perlmutter(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
         25 GB/s a node, PCIe 4;
         https://github.com/EESSI/software-layer/pull/716: 93 of 100 GB/s measured between two GPUs.
     """
-    in_range(nodes, "nodes")
     gpu = GPUS["A100-SXM4-40"]
-    nvlink = Link("nvlink", LINKS_PER_PAIR * gpu.nvlink_bandwidth, NVLINK_DIRECT.latency)
-    pcie = Link("pcie", gpu.pcie_bandwidth, GPUDIRECT_LINK.latency)
-    graph = nx.DiGraph(
-        name=f"perlmutter({nodes})",
-        sources=gpu.sources() | {"nvlink.bandwidth": _SOURCE, "pcie.bandwidth": PCIE4_SOURCE},
-        assumptions=[
-            *gpu.assumptions(),
-            NVLINK_DIRECT.of("nvlink.latency"),
-            GPUDIRECT_LINK.of("pcie.latency"),
-            "nic: GPU i uses NIC i; the CPU between them is taken to slow nothing",
-            f"fabric: {label(fabric)} in place of the real dragonfly",
-        ],
-    )
-    for n in range(nodes):
-        names = [f"node{n}/gpu{i}" for i in range(4)]
-        for i, name in enumerate(names):
-            nic = f"node{n}/nic{i}"
-            graph.add_node(name, **gpu.node(4 * n + i, f"node{n}"), nic=nic)
-            graph.add_node(nic, kind="nic", host=f"node{n}")
-            cable(graph, name, nic, pcie)
-        for a, b in combinations(names, 2):
-            cable(graph, a, b, nvlink)
-    join(graph, [[f"node{n}/nic{i}" for i in range(4)] for n in range(nodes)], SLINGSHOT_11, fabric)
-    return graph
+    one = machine("perlmutter", gpu)
+    one.graph["network"] = SLINGSHOT_11
+    one.graph["sources"] |= {"nvlink.bandwidth": _SOURCE, "pcie.bandwidth": PCIE4_SOURCE}
+    one.graph["assumptions"] += [
+        NVLINK_DIRECT.of("nvlink.latency"),
+        GPUDIRECT_LINK.of("pcie.latency"),
+        "nic: GPU i uses NIC i; the CPU between them is taken to slow nothing",
+        f"fabric: {label(fabric)} in place of the real dragonfly",
+    ]
+    for i in range(4):
+        one.add_node(f"gpu{i}", **gpu.node(i), nic=f"nic{i}")
+        one.add_node(f"nic{i}", kind="nic")
+        cable(one, f"gpu{i}", f"nic{i}", Link("pcie", gpu.pcie_bandwidth, GPUDIRECT_LINK.latency))
+    for a, b in combinations(range(4), 2):
+        cable(one, f"gpu{a}", f"gpu{b}", Link("nvlink", LINKS_PER_PAIR * gpu.nvlink_bandwidth, NVLINK_DIRECT.latency))
+    return cluster(one, nodes, fabric)

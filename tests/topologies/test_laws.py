@@ -53,7 +53,7 @@ def test_no_graph_shares_its_accounts_with_the_next(name):
 
 GPU, RAIL = "node1/gpu3", "rail3"
 NODE_FAULTS = [
-    ("G1", GPU, "kind", "cpu"),
+    ("G1", GPU, "kind", "tpu"),
     ("G1", RAIL, "kind", None),
     ("G2", GPU, "rank", 10),
     ("G2", GPU, "rank", 16),

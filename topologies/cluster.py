@@ -1,0 +1,75 @@
+"""A cluster: one machine, copied and joined by a fabric.
+
+A machine is a graph of its own, written once: its nodes have short names (gpu0, nic0, pcie0, cpu0, nvswitch), its GPUs
+the ranks 0 .. G-1, and `graph.graph` its name, sources and assumptions and, where it has NICs, their make as `network`.
+In a cluster the nodes of copy n are node<n>/gpu0 and so on.
+"""
+
+import networkx as nx
+
+from topologies.fabrics import Fabric, join
+from topologies.fabrics.rail import rail
+from topologies.hardware import Gpu
+from topologies.units import in_range
+
+
+def machine(name: str, gpu: Gpu | None = None) -> nx.DiGraph:
+    """Return a machine without nodes, with what is known of the numbers of its GPUs."""
+    sources, assumptions = (gpu.sources(), gpu.assumptions()) if gpu else ({}, [])
+    return nx.DiGraph(name=name, sources=sources, assumptions=assumptions)
+
+
+def cluster(one: nx.DiGraph, count: int = 1, fabric: Fabric = rail, unit: str = "node") -> nx.DiGraph:
+    """Return copies of a machine, joined by a fabric; a single one needs none and gets none.
+
+    A node that names a `host` lives on that part of the machine, as on a tray of a rack, and one beside it that names
+    none on no host; where no node names one, each copy is a host.
+
+    Args:
+        one: a machine, as above; it is not changed.
+        count: how many, at least 1; ranks G * n and up live on copy n.
+        fabric: joins the NICs of all hosts.
+        unit: what a copy is called, as in node0.
+    Raises:
+        ValueError: count is less than 1, the fabric has no room, or several copies have no NICs to be joined by.
+    """
+    in_range(count, f"{unit}s")
+    facts = one.graph
+    graph = nx.DiGraph(
+        name=f"{facts['name']}({count})", sources=dict(facts["sources"]), assumptions=list(facts["assumptions"])
+    )
+    gpus = sum(kind == "gpu" for _, kind in one.nodes(data="kind"))
+    is_host = not any("host" in data for _, data in one.nodes(data=True))
+    for n in range(count):
+        graph.add_nodes_from(
+            (f"{unit}{n}/{name}", _placed(data, f"{unit}{n}", gpus * n, is_host)) for name, data in one.nodes(data=True)
+        )
+        graph.add_edges_from(
+            (f"{unit}{n}/{tail}", f"{unit}{n}/{head}", link.copy()) for tail, head, link in one.edges(data=True)
+        )
+    if count > 1:
+        if "network" not in facts:
+            raise ValueError(f"{unit}s {count}: {facts['name']} has no NICs to be joined by")
+        join(graph, _nics(graph), facts["network"], fabric)
+    return graph
+
+
+def _placed(data: dict[str, object], where: str, first: int, is_host: bool) -> dict[str, object]:
+    """Return the attributes of a node of the copy called `where`, whose ranks begin with `first`."""
+    placed = dict(data)
+    if is_host or "host" in data:
+        placed["host"] = where if is_host else f"{where}/{data['host']}"
+    if "nic" in data:
+        placed["nic"] = f"{where}/{data['nic']}"
+    if data["kind"] == "gpu":
+        placed["rank"] = first + int(str(data["rank"]))
+    return placed
+
+
+def _nics(graph: nx.DiGraph) -> list[list[str]]:
+    """Name the NICs of every host."""
+    by_host: dict[str, list[str]] = {}
+    for node, data in graph.nodes(data=True):
+        if data["kind"] == "nic":
+            by_host.setdefault(data["host"], []).append(node)
+    return list(by_host.values())

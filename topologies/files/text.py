@@ -1,0 +1,56 @@
+"""The text of a file as people save it: compressed or not, coloured or not, with any kind of line end."""
+
+import codecs
+import re
+import zlib
+from pathlib import Path
+
+from topologies.files.facts import FileError
+
+MOST = 32 * 2**20  # bytes; the listing of a fabric of 10,000 hosts has about 10 MB
+GZIP = b"\x1f\x8b"
+ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+JUNK = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")  # what no text has: controls but tab and line ends
+
+
+def load(path: str) -> str:
+    """Return the text of a file: lines end in a line feed, there are no colours and no byte order mark.
+
+    Raises:
+        FileError: there is no such file, it is larger than MOST (once unpacked too), or it is no text.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            raw = file.read(MOST + 1)
+    except OSError as error:
+        raise FileError(path, f"cannot be read: {error.strerror or error}") from None
+    if raw.startswith(GZIP):
+        raw = _unpacked(raw, path)
+    if len(raw) > MOST:
+        raise FileError(path, f"is larger than {MOST // 2**20} MiB, which no description of a cluster is")
+    text = ANSI.sub("", _decoded(raw, path))
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").replace("\xa0", " ")
+    junk = JUNK.search(text)
+    if junk:
+        line = text.count("\n", 0, junk.start()) + 1
+        raise FileError(path, f"is no text: it holds the character {junk[0]!r}", line)
+    if not text.strip():
+        raise FileError(path, "is empty")
+    return text
+
+
+def _unpacked(raw: bytes, path: str) -> bytes:
+    """Return what a gzip file holds, as far as one byte too many."""
+    try:
+        return zlib.decompressobj(wbits=31).decompress(raw, MOST + 1)
+    except zlib.error as error:
+        raise FileError(path, f"cannot be unpacked: {error}") from None
+
+
+def _decoded(raw: bytes, path: str) -> str:
+    """Return bytes as text: UTF-16 where they say so, UTF-8 otherwise."""
+    encoding = "utf-16" if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8"
+    try:
+        return raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise FileError(path, f"is no {encoding} text: byte {error.start} is {raw[error.start]:#04x}") from None
