@@ -80,8 +80,12 @@ def within(runs: Runs, view: Interval) -> Runs:
 
 def covered(runs: Runs, view: Interval) -> Ints:
     """How many positions of runs that do not overlap are inside some interval."""
-    first, last = apart(view)
-    return np.asarray((_up_to(runs, last) - _up_to(runs, first - 1)).sum(-1))
+    return inside(runs, apart(view))
+
+
+def inside(runs: Runs, apart: Interval) -> Ints:
+    """The same of intervals that do not overlap."""
+    return np.asarray((_up_to(runs, apart.last) - _up_to(runs, apart.first - 1)).sum(-1))
 
 
 def _up_to(runs: Runs, x: Ints) -> Ints:
