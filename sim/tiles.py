@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from algorithms.ir.alike import LENGTHS, alike, lengths
+from algorithms.ir.alike import LENGTHS, alike, lengths, orders
 from algorithms.ir.expr import Const, Coords, Ints
 from algorithms.ir.mesh import Mesh
 from algorithms.ir.problem import Attention
@@ -20,7 +20,8 @@ from sim.costs import Machine
 from sim.rows import Row, coded, row
 from sim.state import Floats, Longs
 
-NONE = 3 * LENGTHS * LENGTHS  # the code of a rank that has no tile, after all others
+SINGLE = 3 * LENGTHS * LENGTHS  # codes of tiles of two blocks; those of gathered blocks come after these
+NONE = CODES - 1  # the code of a rank that has no tile, after all others
 ATTENTION = ("attend", "attend_backward")
 ONE: Codes = np.zeros((), np.uint8)  # the code of ranks that are all alike
 Sort = tuple[Any, ...]
@@ -58,6 +59,7 @@ class Tiles:
         self.machine, self.problem, self.mesh, self.grid = machine, problem, mesh, mesh.grid()
         self.known: dict[Sort, Known] = {}
         self.met: dict[Sort, Seconds] = {}
+        self.numbers: dict[tuple[object, int], int] = {}
 
     def seconds(self, op: Op) -> Seconds:
         """Seconds of a compute op, and its FLOP."""
@@ -107,8 +109,16 @@ class Tiles:
         rows, cols = op.inputs[0], op.inputs[1]
         if any(not isinstance(v.type.rows, Const) and v.tokens not in (rows.tokens, cols.tokens) for v in op.inputs):
             return None
-        code = alike(op.params["mask"], rows.tokens, cols.tokens, self.grid)
-        return None if code is None else self.flat(code)
+        tile = op.params["mask"], rows.tokens, cols.tokens, self.grid
+        if (code := alike(*tile)) is not None:
+            return self.flat(code)
+        return None if (counts := orders(*tile)) is None else self.numbered(*counts)
+
+    def numbered(self, every: object, counts: Ints) -> Codes | None:
+        """A code for each count, where there are not too many."""
+        distinct, place = np.unique(counts, return_inverse=True)
+        codes = [self.numbers.setdefault((every, one), SINGLE + len(self.numbers)) for one in distinct.tolist()]
+        return self.flat(np.array(codes, np.uint8)[place.reshape(counts.shape)]) if max(codes) < NONE else None
 
     def held(self, values: tuple[Value, ...]) -> Codes | None:
         """A number below NONE a rank, or one for all: where it is equal, so are the rows of these values.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from algorithms.ir.expr import Ints
+from algorithms.ir.expr import Coords
 from algorithms.ir.mask import FULL, Interval
 from algorithms.ir.schedule import Op, Schedule
 from algorithms.ir.seen import apart, inside, view
@@ -50,11 +50,8 @@ def useful_share(schedule: Schedule) -> float | None:
         return None
     got, seen = 0, 0
     for alike in _groups(schedule, tiles):
-        looking, others = _looking(schedule, alike[0].queries.values()), _others(schedule, alike[0])
-        for tile in alike:
-            received, useful = _keys(schedule, tile, looking)
-            row = sum(tile.nbytes.values())
-            got, seen = got + int(received[others].sum()) * row, seen + int(useful[others].sum()) * row
+        received, useful = _bytes(schedule, alike)
+        got, seen = got + received, seen + useful
     return seen / got if got else None
 
 
@@ -83,11 +80,25 @@ def _groups(schedule: Schedule, tiles: list[Tile]) -> Iterable[list[Tile]]:
     return found.values()
 
 
-def _looking(schedule: Schedule, queries: Iterable[Tokens]) -> Interval:
-    """What queries see, in intervals that do not overlap."""
+def _bytes(schedule: Schedule, alike: list[Tile]) -> tuple[int, int]:
+    """Bytes of a group of tiles that all ranks together receive, and those of them that they see."""
     mesh, grid = schedule.mesh, schedule.mesh.grid()
+    looking, (got, useful) = _looking(schedule, alike[0].queries.values(), grid), np.zeros((2, *mesh.shape), np.int64)
+    for tile in alike:
+        row = sum(tile.nbytes.values())
+        for sign, tokens in ((row, tile.keys), (-row, tile.own)):
+            if tokens is not None:
+                runs = tokens.runs(grid)
+                got += sign * runs.count.sum(-1)
+                useful += sign * inside(runs, looking)
+    others = _others(schedule, alike[0])
+    return int(got[others].sum()), int(useful[others].sum())
+
+
+def _looking(schedule: Schedule, queries: Iterable[Tokens], grid: Coords) -> Interval:
+    """What queries see, in intervals that do not overlap."""
     views = [view(schedule.problem.mask, tokens.runs(grid)) for tokens in queries]
-    wide = [[np.broadcast_to(x, (*mesh.shape, x.shape[-1])) for x in same] for same in zip(*views, strict=True)]
+    wide = [[np.broadcast_to(x, (*schedule.mesh.shape, x.shape[-1])) for x in same] for same in zip(*views, strict=True)]
     return apart(Interval(*(np.concatenate(same, axis=-1) for same in wide)))
 
 
@@ -97,15 +108,3 @@ def _others(schedule: Schedule, tile: Tile) -> Bools:
     if tile.own is not None:
         return np.ones(mesh.shape, dtype=bool)
     return (senders(tile.came, mesh) != np.arange(mesh.size)).reshape(mesh.shape)
-
-
-def _keys(schedule: Schedule, tile: Tile, looking: Interval) -> tuple[Ints, Ints]:
-    """Keys that each rank receives, on the mesh, and those of them that it sees."""
-    mesh, grid = schedule.mesh, schedule.mesh.grid()
-    got, useful = np.zeros((2, *mesh.shape), dtype=np.int64)
-    for sign, tokens in ((1, tile.keys), (-1, tile.own)):
-        if tokens is not None:
-            runs = tokens.runs(grid)
-            got += sign * runs.count.sum(-1)
-            useful += sign * inside(runs, looking)
-    return got, useful

@@ -8,17 +8,20 @@ tiles however many ranks there are, and only one rank of each needs to be worked
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.ir.expr import Coords
+from algorithms.ir.expr import Coords, Ints
 from algorithms.ir.layout import Layout
 from algorithms.ir.mask import FULL, Mask
-from algorithms.ir.tokens import Block, Tokens
+from algorithms.ir.tokens import Block, Gather, Tokens
 
 Codes = NDArray[np.int8]
 LENGTHS = 4  # combinations of the lengths of a shard's runs: two runs, each short or long by one
+
+MOST = 1 << 22  # pairs of blocks looked at, on all ranks together
 
 
 def alike(mask: Mask, rows: Tokens, cols: Tokens, coords: Coords) -> Codes | None:
@@ -38,6 +41,38 @@ def alike(mask: Mask, rows: Tokens, cols: Tokens, coords: Coords) -> Codes | Non
         return order
     length = lengths(rows.layout)
     return np.asarray((order * np.int8(LENGTHS) + length.take(a)) * np.int8(LENGTHS) + length.take(b))
+
+
+def orders(mask: Mask, rows: Tokens, cols: Tokens, coords: Coords) -> tuple[object, Ints] | None:
+    """Of gathered blocks, what the counts of the tile depend on: on all ranks, and on each, an open grid.
+
+    Blocks of one size make three kinds of pair, by which of the two comes first, so it matters how many there are of
+    each. A run of one token is no such kind: joined to its neighbour it is cut as it was not alone.
+    """
+    found = [_gathered(tokens, coords) for tokens in (rows, cols)]
+    if found[0] is None or found[1] is None or not mask.plain:
+        return None
+    (dealt, a), (other, b) = found
+    lead = np.broadcast_shapes(a.shape[:-1], b.shape[:-1])
+    pairs = a.shape[-1] * b.shape[-1]
+    if dealt != other or not dealt.runs_alike or dealt.n // dealt.p < 4 or pairs * prod(lead) > MOST:
+        return None
+    a, b = a[..., :, None], b[..., None, :]
+    after, same = (np.count_nonzero(x, axis=(-2, -1)) for x in (a > b, a == b))
+    every = dealt, a.shape[-2], b.shape[-1]
+    return every, np.zeros((), np.int64) if mask == FULL else np.asarray(after * (pairs + 1) + same)
+
+
+def _gathered(tokens: Tokens, coords: Coords) -> tuple[Layout, Ints] | None:
+    """The layout of a block, or of gathered ones, and their numbers, along a new last dimension."""
+    if isinstance(tokens, Block):
+        return tokens.layout, tokens.index.at(coords)[..., None]
+    found = _gathered(tokens.inner, tokens.inside(coords)) if isinstance(tokens, Gather) else None
+    if found is None or not isinstance(tokens, Gather):
+        return None
+    dealt, numbers = found
+    lead = np.broadcast_shapes(numbers.shape[:-1], (tokens.members,))
+    return dealt, np.broadcast_to(numbers, (*lead, numbers.shape[-1])).reshape(*lead[:-1], -1)
 
 
 @lru_cache(maxsize=8)

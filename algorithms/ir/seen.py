@@ -85,7 +85,9 @@ def covered(runs: Runs, view: Interval) -> Ints:
 
 def inside(runs: Runs, apart: Interval) -> Ints:
     """The same of intervals that do not overlap."""
-    return np.asarray((_up_to(runs, apart.last) - _up_to(runs, apart.first - 1)).sum(-1))
+    ends = _up_to(runs, np.concatenate([apart.last, apart.first - 1], axis=-1))
+    held = apart.last.shape[-1]
+    return np.asarray(ends[..., :held].sum(-1) - ends[..., held:].sum(-1))
 
 
 def _up_to(runs: Runs, x: Ints) -> Ints:
