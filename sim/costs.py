@@ -105,7 +105,7 @@ IDEAL = Costs(memory_share=1.0, decode_memory_share=1.0, merge_nbytes=0.0)
 
 
 class Parts(NamedTuple):
-    """Seconds of a compute op on each rank, its launch and the longer of the other two; and its FLOP."""
+    """Seconds of a compute op on each rank, its launch and the longer of the other two; and its FLOP there."""
 
     launch: Floats
     arithmetic: Floats
@@ -150,7 +150,7 @@ class Machine:
         if op.kind in ("attend", "attend_backward"):
             return self._attention(op, problem, counted, shape)
         if is_free(op):
-            return Parts(*[np.zeros(())] * 3, counted.flop)
+            return Parts(np.zeros(()), np.zeros(()), np.zeros(()), counted.flop)
         nbytes = counted.nbytes
         if op.kind == "merge":
             out = op.inputs[2].type  # of which the rows may be on some ranks only
@@ -170,8 +170,8 @@ class Machine:
         memory = counted.nbytes / (self._on(shape, self.memory_bandwidth) * share)
         launch = self.costs.decode_launch if decode else self.costs.attend_launch
         parts = self._on(shape, self.real) * launch, arithmetic, memory
-        runs = counted.pairs > 0  # an empty tile never does
-        return Parts(*[np.asarray(np.where(runs, x, 0.0)) for x in parts], counted.flop)
+        started, computed, read = (np.asarray(np.where(counted.pairs > 0, x, 0.0)) for x in parts)  # empty: never runs
+        return Parts(started, computed, read, counted.flop)
 
     def _fit(self, q: Any, passes: str) -> tuple[Floats, Floats, Floats, Floats]:
         """Peak, best share, start and edge tokens of each rank's GPU for this query type."""

@@ -97,8 +97,9 @@ def _bytes(schedule: Schedule, alike: list[Tile]) -> tuple[int, int]:
 
 def _looking(schedule: Schedule, queries: Iterable[Tokens], grid: Coords) -> Interval:
     """What queries see, in intervals that do not overlap."""
+    mesh = schedule.mesh
     views = [view(schedule.problem.mask, tokens.runs(grid)) for tokens in queries]
-    wide = [[np.broadcast_to(x, (*schedule.mesh.shape, x.shape[-1])) for x in same] for same in zip(*views, strict=True)]
+    wide = [[np.broadcast_to(x, (*mesh.shape, x.shape[-1])) for x in same] for same in zip(*views, strict=True)]
     return apart(Interval(*(np.concatenate(same, axis=-1) for same in wide)))
 
 
@@ -107,4 +108,5 @@ def _others(schedule: Schedule, tile: Tile) -> Bools:
     mesh = schedule.mesh
     if tile.own is not None:
         return np.ones(mesh.shape, dtype=bool)
-    return (senders(tile.came, mesh) != np.arange(mesh.size)).reshape(mesh.shape)
+    others: Bools = senders(tile.came, mesh) != np.arange(mesh.size)
+    return others.reshape(mesh.shape)

@@ -22,6 +22,7 @@ Codes = NDArray[np.int8]
 LENGTHS = 4  # combinations of the lengths of a shard's runs: two runs, each short or long by one
 
 MOST = 1 << 22  # pairs of blocks looked at, on all ranks together
+SHORT = 4  # tokens of a block of two runs, neither of which is of one token
 
 
 def alike(mask: Mask, rows: Tokens, cols: Tokens, coords: Coords) -> Codes | None:
@@ -49,17 +50,16 @@ def orders(mask: Mask, rows: Tokens, cols: Tokens, coords: Coords) -> tuple[obje
     Blocks of one size make three kinds of pair, by which of the two comes first, so it matters how many there are of
     each. A run of one token is no such kind: joined to its neighbour it is cut as it was not alone.
     """
-    found = [_gathered(tokens, coords) for tokens in (rows, cols)]
-    if found[0] is None or found[1] is None or not mask.plain:
+    queries, keys = _gathered(rows, coords), _gathered(cols, coords)
+    if queries is None or keys is None or queries[0] != keys[0] or not mask.plain:
         return None
-    (dealt, a), (other, b) = found
-    lead = np.broadcast_shapes(a.shape[:-1], b.shape[:-1])
+    (dealt, a), (_, b) = queries, keys
     pairs = a.shape[-1] * b.shape[-1]
-    if dealt != other or not dealt.runs_alike or dealt.n // dealt.p < 4 or pairs * prod(lead) > MOST:
+    many = pairs * prod(np.broadcast_shapes(a.shape[:-1], b.shape[:-1])) > MOST
+    if many or not dealt.runs_alike or dealt.n < SHORT * dealt.p:
         return None
-    a, b = a[..., :, None], b[..., None, :]
+    every, a, b = (dealt, a.shape[-1], b.shape[-1]), a[..., :, None], b[..., None, :]
     after, same = (np.count_nonzero(x, axis=(-2, -1)) for x in (a > b, a == b))
-    every = dealt, a.shape[-2], b.shape[-1]
     return every, np.zeros((), np.int64) if mask == FULL else np.asarray(after * (pairs + 1) + same)
 
 

@@ -117,7 +117,7 @@ class Gather(Tokens):
 
     def inside(self, coords: Coords) -> Coords:
         """Coordinates for `inner`: members lie along a new last dimension."""
-        return {a: x[..., None] for a, x in coords.items()} | _members(self.axes)
+        return {**{a: x[..., None] for a, x in coords.items()}, **_members(self.axes)}
 
     def runs(self, coords: Coords) -> Runs:
         runs = self.inner.runs(self.inside(coords))
