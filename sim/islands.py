@@ -1,0 +1,40 @@
+"""Islands: GPUs that reach each other without a NIC, and the ports by which each of them leaves."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import networkx as nx
+
+from sim.network import Network
+
+OUTSIDE = ("nic", "fabric")  # kinds of link that leave a machine
+
+
+def islands(network: Network, graph: nx.DiGraph) -> list[list[int]]:
+    """Return the ranks of each island, in order: a machine, a rack of one NVLink domain, a whole torus.
+
+    Args:
+        graph: the one that the network was made of.
+    """
+    inside = nx.Graph()
+    inside.add_nodes_from(network.gpus)
+    inside.add_edges_from((a, b) for a, b, kind in graph.edges(data="kind", default="link") if kind not in OUTSIDE)
+    rank = {gpu: r for r, gpu in enumerate(network.gpus)}
+    found = (sorted(rank[node] for node in part if node in rank) for part in nx.connected_components(inside))
+    return sorted(part for part in found if part)
+
+
+def ports(network: Network, parts: list[list[int]]) -> list[list[int]]:
+    """Return the ranks of the first island by the port they leave it by, as places in it, ports in order of ranks.
+
+    Args:
+        parts: of `islands`, at least two; each rank is sent to the one at its place in the next.
+    """
+    here, there = parts[0], parts[1]
+    routes = network.route(here, [there[place % len(there)] for place in range(len(here))])
+    by_port: dict[int, list[int]] = defaultdict(list)
+    for place, route in enumerate(routes):
+        port = next((int(link) for link in route if link < network.pad and network.kinds[link] in OUTSIDE), -1)
+        by_port[port].append(place)
+    return list(by_port.values())

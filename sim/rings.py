@@ -1,0 +1,146 @@
+"""Rings through all GPUs at once, as a collective library lays them for large messages.
+
+a port of several GPUs:   ... -> NIC j -> gpu a -> ... all others ... -> gpu b -> NIC j -> next machine
+ports of one GPU each:    ... -> NIC j -> gpu j -> ... -> gpu k -> NIC k -> gpu k -> ... -> gpu j -> NIC j -> ...
+
+In the second form a ring leaves a machine by the NIC by which it enters the next, so that none changes its rail: of an
+even number of machines it goes from j to k and back, of an odd number the last three from j to k to l to j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+import networkx as nx
+import numpy as np
+
+from algorithms.ways import hamilton
+from sim.flows import Flows, common_rate, uses
+from sim.islands import islands, ports
+from sim.network import Network
+from sim.walks import SEARCHED, Walker
+
+MOST_RINGS = 16  # that are searched for on one island
+Ring = list[int]  # ranks in the order in which it goes round
+
+
+@dataclass(frozen=True)
+class Chains:
+    """How the ring of each port passes through each island.
+
+    Attributes:
+        rings: the whole rings. heads: [ports][islands] the ranks of an island from the port's own GPU on.
+    """
+
+    rings: list[Ring]
+    heads: list[list[Ring]]
+
+
+def rings(network: Network, graph: nx.DiGraph) -> list[Ring]:
+    """Return the rings of an all-reduce over all ranks; all carry an equal part of it.
+
+    Between machines there is one for each port of the first; on one machine there are as many as go best.
+    """
+    if network.ranks < 2:
+        return []
+    parts = islands(network, graph)
+    return inside(network, parts[0]) if len(parts) == 1 else across(network, parts).rings
+
+
+def flows(all_rings: Sequence[Ring]) -> Flows:
+    """Return what flows in rings: from each rank to the next of each; a byte of an all-reduce passes 2 (n-1)/n times."""
+    source = np.array([rank for ring in all_rings for rank in ring], np.int64)
+    target = np.array([rank for ring in all_rings for rank in [*ring[1:], ring[0]]], np.int64)
+    return Flows(source, target, float(len(all_rings)))
+
+
+def inside(network: Network, ranks: list[int]) -> list[Ring]:
+    """Return the best set of rings found for one island: of sets as good, the one with fewest."""
+    best: list[Ring] = []
+    reached = 0.0
+    for some in (*_plain(network, ranks), *_searched(network, ranks)):
+        rate = len(some) * common_rate(network, flows(some))
+        if rate > reached * (1 + 1e-9):
+            best, reached = some, rate
+    return best
+
+
+def _plain(network: Network, ranks: list[int]) -> list[list[Ring]]:
+    """Return sets of rings that need no search: in the order of ranks, to and fro, and all of a full mesh."""
+    n = len(ranks)
+    some = [[ranks], [ranks, [*reversed(ranks)]]]
+    if n > hamilton.LARGEST:
+        return some
+    table = network.route(np.repeat(ranks, n), np.tile(ranks, n)).reshape(n, n, -1)
+    is_mesh = (table[..., 1:] == network.pad).all() and len(np.unique(table[..., 0])) == n * (n - 1) + 1
+    if is_mesh and n in (4, 6):  # of which no n - 1 rings use each link once: all there are, use each alike
+        some.append([[ranks[0], *rest] for rest in permutations(ranks[1:])])
+    elif is_mesh:
+        some.append([[ranks[place] for place in cycle] for cycle in hamilton.cycles(n)])
+    return some
+
+
+def _searched(network: Network, ranks: list[int]) -> list[list[Ring]]:
+    """Return sets of one ring, of two and so on, each beside those before."""
+    if len(ranks) > SEARCHED:
+        return []
+    walker = Walker.of(network, ranks, np.zeros(network.pad + 1, np.int64))
+    found = [[ranks[place] for place in walker.walk(0)] for _ in range(MOST_RINGS)]
+    return [found[: count + 1] for count in range(MOST_RINGS)]
+
+
+def across(network: Network, parts: list[list[int]]) -> Chains:
+    """Return the chains of at least two islands; those of the others are as those of the first."""
+    by_port = ports(network, parts)
+    entries = [0] * len(parts)
+    if any(len(places) == 1 for places in by_port):
+        entries = _entries(len(parts), len(by_port))
+    kinds = list(zip(entries, [*entries[1:], entries[0]], strict=True))
+    walks = {kind: _walks(network, parts, by_port, *kind) for kind in dict.fromkeys(kinds)}
+    rings: list[Ring] = []
+    for port in range(len(by_port)):
+        each = (_on(walks[kind][port], ranks) for kind, ranks in zip(kinds, parts, strict=True))
+        rings.append([rank for chain in each for rank in chain])
+    return Chains(rings, [[_on(walk, ranks) for ranks in parts] for walk in walks[kinds[0]]])
+
+
+def _entries(machines: int, ports: int) -> list[int]:
+    """Return by how many ports after its own each ring enters each machine: no two machines in turn have the same.
+
+    Half of all ports on is so far that no switch has both. An odd number of machines takes a third port, if there is.
+    """
+    half = ports // 2
+    entries = [half * (machine % 2) for machine in range(machines)]
+    if machines % 2 and machines > 1 and ports > 2:
+        entries[-1] = half // 2 or half + 1
+    return entries
+
+
+def _on(walk: list[int], ranks: list[int]) -> Ring:
+    """Return the ranks of an island in the order of a walk; what it has more than the first comes last but one."""
+    places = [place for place in walk if place < len(ranks)]
+    more = [*range(len(walk), len(ranks))]
+    return [ranks[place] for place in (*places[:-1], *more, *places[-1:])]
+
+
+def _walks(
+    network: Network, parts: list[list[int]], by_port: list[list[int]], entry: int, leave: int
+) -> list[list[int]]:
+    """Return the places of an island in the order in which each port's ring passes them.
+
+    What enters and leaves loads the island's links too, before any walk does.
+
+    Args:
+        entry, leave: by how many ports after its own a ring enters and leaves the island.
+    """
+    here, there = parts[0], parts[1]
+    turned = [(by_port[(j + entry) % len(by_port)], by_port[(j + leave) % len(by_port)]) for j in range(len(by_port))]
+    ends = [(inward[0], outward[-1]) for inward, outward in turned]
+    size, alternates = len(there), entry != leave
+    leaves = [(here[last], there[(last if alternates else first) % size]) for first, last in ends]
+    enters = [(there[(first if alternates else last) % size], here[first]) for first, last in ends]
+    source, target = np.array([*leaves, *enters], np.int64).T
+    walker = Walker.of(network, here, uses(network, network.route(source, target)))
+    return [walker.walk(first, last) for first, last in ends]
