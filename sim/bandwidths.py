@@ -43,28 +43,23 @@ class Bandwidths:
     """The large-message bandwidths of a graph, in bytes/s.
 
     Equal paths share what they carry; where they are of unequal links, so that it depends on a hash which is taken,
-    each figure is the middle one of ten seeds.
+    a figure is the middle one of ten seeds.
     """
 
     def __init__(self, graph: nx.DiGraph, costs: Costs | None = None) -> None:
         """Take a graph that keeps the laws."""
         self.graph, self._costs = graph, costs
-        self._sites = [Site(graph, costs, routing=Routing("ideal"))]
-
-    @property
-    def routing(self) -> str:
-        """How equal paths are shared: ideal or ecmp."""
-        return self._sites[0].routing.name
+        self._site = Site(graph, costs, routing=Routing("ideal"))
 
     @property
     def network(self) -> Network:
         """The network, its links at the rates they reach."""
-        return self._sites[0].network
+        return self._site.network
 
     @cached_property
     def islands(self) -> list[list[int]]:
         """The ranks of each island."""
-        return islands(self.network, self._sites[0].graph)
+        return islands(self.network, self._site.graph)
 
     @cached_property
     def rings(self) -> list[rings.Ring]:
@@ -120,13 +115,14 @@ class Bandwidths:
     def classes(self) -> list[PairClass]:
         """Return the pairs by the way that joins them and its bytes/s, fastest first."""
         source, target = self.pairs
-        routes = self.network.route(source, target)
-        kinds = [*self.network.kinds, ""]
+        network = Site(self.graph, self._costs, routing=Routing("static")).network  # kinds are those of any equal path
+        routes = network.route(source, target)
+        kinds = [*network.kinds, ""]
         found: dict[tuple[str, float, float], list[int]] = defaultdict(list)
         for pair, route in enumerate(routes.tolist()):
             way = " ".join(dict.fromkeys(filter(None, (kinds[link] for link in route))))
             found[way, float(f"{self.send_recv[pair]:.6g}"), float(f"{self.both_ways[pair]:.6g}")].append(pair)
-        gpus = self.network.gpus
+        gpus = network.gpus
         return [
             PairClass(*key, len(some), (gpus[source[some[0]]], gpus[target[some[0]]]))
             for key, some in sorted(found.items(), key=lambda item: -item[0][1])
@@ -142,15 +138,17 @@ class Bandwidths:
         return float(self._middle(lambda network: np.array(busbw(network, flows))))
 
     def _middle(self, figure: Callable[[Network], Floats]) -> Floats:
-        """Return a figure of the network, of several the middle one."""
+        """Return a figure of the network, or the middle one over seeds where equal paths cannot be shared equally."""
         try:
-            return np.asarray(np.median([figure(site.network) for site in self._sites], axis=0))
+            return figure(self.network)
         except ValueError:  # equal paths of unequal links
-            if self.routing != "ideal":
-                raise
-            hashed = Site(self.graph, self._costs, routing=Routing("ecmp"))
-            self._sites = [hashed.repeat(number) for number in range(SEEDS)]
-            return self._middle(figure)
+            return np.asarray(np.median([figure(site.network) for site in self._hashed], axis=0))
+
+    @cached_property
+    def _hashed(self) -> list[Site]:
+        """The same with paths chosen by a hash, a site a seed."""
+        first = Site(self.graph, self._costs, routing=Routing("ecmp"))
+        return [first.repeat(number) for number in range(SEEDS)]
 
 
 def _every_two(ranks: Sequence[int]) -> tuple[Longs, Longs]:

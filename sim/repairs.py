@@ -19,7 +19,7 @@ class Repair:
     """A finding and its figures, in bytes/s.
 
     Attributes:
-        all_reduce, all_reduce_mended: busbw by rings.
+        all_reduce, all_reduce_mended: busbw by rings. all_to_all, all_to_all_mended: busbw, None for many ranks.
         send_recv, send_recv_mended: of the pair that gains most by the repair, all other pairs idle; of the slowest
             pair where none gains. pair: its GPUs.
     """
@@ -27,6 +27,8 @@ class Repair:
     finding: Finding
     all_reduce: float
     all_reduce_mended: float
+    all_to_all: float | None
+    all_to_all_mended: float | None
     send_recv: float
     send_recv_mended: float
     pair: tuple[str, str]
@@ -46,4 +48,5 @@ def _repair(now: Bandwidths, finding: Finding, costs: Costs | None) -> Repair:
     gain = after / before
     worst = int(gain.argmax() if gain.max() > 1 + SAME else np.argmin(before))
     pair = now.network.gpus[source[worst]], now.network.gpus[target[worst]]
-    return Repair(finding, now.all_reduce, mended.all_reduce, float(before[worst]), float(after[worst]), pair)
+    collectives = now.all_reduce, mended.all_reduce, now.all_to_all, mended.all_to_all
+    return Repair(finding, *collectives, float(before[worst]), float(after[worst]), pair)
