@@ -42,6 +42,9 @@ class PairClass:
 class Bandwidths:
     """The large-message bandwidths of a graph, in bytes/s.
 
+    Attributes:
+        network: the graph's, its links at the rates they reach, on which rings are laid.
+
     Equal paths share what they carry; where they are of unequal links, so that it depends on a hash which is taken,
     a figure is the middle one of ten seeds.
     """
@@ -49,21 +52,18 @@ class Bandwidths:
     def __init__(self, graph: nx.DiGraph, costs: Costs | None = None) -> None:
         """Take a graph that keeps the laws."""
         self.graph, self._costs = graph, costs
-        self._site = Site(graph, costs, routing=Routing("ideal"))
-
-    @property
-    def network(self) -> Network:
-        """The network, its links at the rates they reach."""
-        return self._site.network
+        self.network: Network = Site(graph, costs, routing=Routing("static")).network
 
     @cached_property
     def islands(self) -> list[list[int]]:
         """The ranks of each island."""
-        return islands(self.network, self._site.graph)
+        return islands(self.network, self.graph)
 
     @cached_property
     def rings(self) -> list[rings.Ring]:
         """The rings of an all-reduce; none for one rank."""
+        if self.network.ranks < 2:
+            return []
         return rings.inside(self.network, self.islands[0]) if self._chains is None else self._chains.rings
 
     @cached_property
@@ -115,14 +115,13 @@ class Bandwidths:
     def classes(self) -> list[PairClass]:
         """Return the pairs by the way that joins them and its bytes/s, fastest first."""
         source, target = self.pairs
-        network = Site(self.graph, self._costs, routing=Routing("static")).network  # kinds are those of any equal path
-        routes = network.route(source, target)
-        kinds = [*network.kinds, ""]
+        routes = self.network.route(source, target)
+        kinds = [*self.network.kinds, ""]
         found: dict[tuple[str, float, float], list[int]] = defaultdict(list)
         for pair, route in enumerate(routes.tolist()):
             way = " ".join(dict.fromkeys(filter(None, (kinds[link] for link in route))))
             found[way, float(f"{self.send_recv[pair]:.6g}"), float(f"{self.both_ways[pair]:.6g}")].append(pair)
-        gpus = network.gpus
+        gpus = self.network.gpus
         return [
             PairClass(*key, len(some), (gpus[source[some[0]]], gpus[target[some[0]]]))
             for key, some in sorted(found.items(), key=lambda item: -item[0][1])
@@ -140,9 +139,14 @@ class Bandwidths:
     def _middle(self, figure: Callable[[Network], Floats]) -> Floats:
         """Return a figure of the network, or the middle one over seeds where equal paths cannot be shared equally."""
         try:
-            return figure(self.network)
+            return figure(self._ideal.network)
         except ValueError:  # equal paths of unequal links
             return np.asarray(np.median([figure(site.network) for site in self._hashed], axis=0))
+
+    @cached_property
+    def _ideal(self) -> Site:
+        """The same with equal paths as one."""
+        return Site(self.graph, self._costs, routing=Routing("ideal"))
 
     @cached_property
     def _hashed(self) -> list[Site]:

@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-import networkx as nx
 import numpy as np
 
 from algorithms.ways import hamilton
 from sim.flows import Flows, common_rate, uses
-from sim.islands import islands, ports
+from sim.islands import ports
 from sim.network import Network
 from sim.walks import SEARCHED, Walker
 
@@ -38,17 +37,6 @@ class Chains:
     heads: list[list[Ring]]
 
 
-def rings(network: Network, graph: nx.DiGraph) -> list[Ring]:
-    """Return the rings of an all-reduce over all ranks; all carry an equal part of it.
-
-    Between machines there is one for each port of the first; on one machine there are as many as go best.
-    """
-    if network.ranks < 2:
-        return []
-    parts = islands(network, graph)
-    return inside(network, parts[0]) if len(parts) == 1 else across(network, parts).rings
-
-
 def flows(all_rings: Sequence[Ring]) -> Flows:
     """Return what flows in rings: from each rank to the next of each; a byte of an all-reduce passes 2 (n-1)/n times."""
     source = np.array([rank for ring in all_rings for rank in ring], np.int64)
@@ -57,7 +45,10 @@ def flows(all_rings: Sequence[Ring]) -> Flows:
 
 
 def inside(network: Network, ranks: list[int]) -> list[Ring]:
-    """Return the best set of rings found for one island: of sets as good, the one with fewest."""
+    """Return the rings of an all-reduce on one island, all of which carry an equal part of it.
+
+    Of the sets tried the best; of sets as good, the one with fewest.
+    """
     best: list[Ring] = []
     reached = 0.0
     for some in (*_plain(network, ranks), *_searched(network, ranks)):
@@ -92,7 +83,10 @@ def _searched(network: Network, ranks: list[int]) -> list[list[Ring]]:
 
 
 def across(network: Network, parts: list[list[int]]) -> Chains:
-    """Return the chains of at least two islands; those of the others are as those of the first."""
+    """Return the rings of an all-reduce over at least two islands, one for each port of the first.
+
+    They pass through the others as through the first.
+    """
     by_port = ports(network, parts)
     entries = [0] * len(parts)
     if any(len(places) == 1 for places in by_port):

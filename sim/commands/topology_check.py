@@ -62,7 +62,7 @@ def _show(now: Bandwidths, found: list[Repair], most: int) -> None:
     from sim import report
 
     with report.printing(sys.stdout) as out:
-        out.print(f"{now.graph.graph['name']}: {now.network.ranks} GPUs")
+        out.print(f"{now.graph.graph['name']}: {now.network.ranks} GPU{'s' * (now.network.ranks > 1)}")
         out.print()
         out.print(report.table((("reaches", "whole"), ("GB/s", "right"), ("", "left")), _figures(now)))
         out.print()
