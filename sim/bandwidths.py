@@ -101,16 +101,16 @@ class Bandwidths:
     @cached_property
     def send_recv(self) -> Floats:
         """Bytes/s of each pair of `pairs` while all others are idle."""
-        return self.between(*self.pairs)
-
-    def between(self, source: Longs, target: Longs) -> Floats:
-        """Return the bytes/s from each source to its target while all others are idle."""
-        return self._middle(lambda network: alone(network, source, target))
+        return self._middle(lambda network: alone(network, *self.pairs))
 
     @cached_property
     def both_ways(self) -> Floats:
         """Bytes/s of each pair of `pairs` in either direction while both send and all others are idle."""
-        return self._middle(lambda network: both_ways(network, *self.pairs))
+        return self.between(*self.pairs)
+
+    def between(self, source: Longs, target: Longs) -> Floats:
+        """Return the bytes/s from each source to its target while that sends as well and all others are idle."""
+        return self._middle(lambda network: both_ways(network, source, target))
 
     def classes(self) -> list[PairClass]:
         """Return the pairs by the way that joins them and its bytes/s, fastest first."""

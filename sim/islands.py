@@ -26,15 +26,18 @@ def islands(network: Network, graph: nx.DiGraph) -> list[list[int]]:
 
 
 def ports(network: Network, parts: list[list[int]]) -> list[list[int]]:
-    """Return the ranks of the first island by the port they leave it by, as places in it, ports in order of ranks.
+    """Return the places of the first island by the port they leave it by, ports in order of ranks.
+
+    Of each port those with the shortest way to it come first.
 
     Args:
         parts: of `islands`, at least two; each rank is sent to the one at its place in the next.
     """
     here, there = parts[0], parts[1]
     routes = network.route(here, [there[place % len(there)] for place in range(len(here))])
-    by_port: dict[int, list[int]] = defaultdict(list)
-    for place, route in enumerate(routes):
-        port = next((int(link) for link in route if link < network.pad and network.kinds[link] in OUTSIDE), -1)
-        by_port[port].append(place)
-    return list(by_port.values())
+    by_port: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for place, route in enumerate(routes.tolist()):
+        links = [link for link in route if link < network.pad]
+        steps = next((k for k, link in enumerate(links) if network.kinds[link] in OUTSIDE), 0)
+        by_port[links[steps]].append((steps, place))
+    return [[place for _, place in sorted(some)] for some in by_port.values()]

@@ -20,8 +20,8 @@ class Repair:
 
     Attributes:
         all_reduce, all_reduce_mended: busbw by rings. all_to_all, all_to_all_mended: busbw, None for many ranks.
-        send_recv, send_recv_mended: of the pair that gains most by the repair, all other pairs idle; of the slowest
-            pair where none gains. pair: its GPUs.
+        send_recv, send_recv_mended: of the pair that gains most by the repair, both ways at once, all others idle; of
+            the slowest where none gains. pair: its GPUs.
     """
 
     finding: Finding
@@ -44,7 +44,7 @@ def _repair(now: Bandwidths, finding: Finding, costs: Costs | None) -> Repair:
     """Return what one finding costs."""
     mended = Bandwidths(finding.mended(), costs)
     source, target = now.pairs
-    before, after = now.send_recv, mended.between(source, target)
+    before, after = now.both_ways, mended.between(source, target)
     gain = after / before
     worst = int(gain.argmax() if gain.max() > 1 + SAME else np.argmin(before))
     pair = now.network.gpus[source[worst]], now.network.gpus[target[worst]]

@@ -60,17 +60,23 @@ def inside(network: Network, ranks: list[int]) -> list[Ring]:
 
 def _plain(network: Network, ranks: list[int]) -> list[list[Ring]]:
     """Return sets of rings that need no search: in the order of ranks, to and fro, and all of a full mesh."""
-    n = len(ranks)
     some = [[ranks], [ranks, [*reversed(ranks)]]]
-    if n > hamilton.LARGEST:
-        return some
-    table = network.route(np.repeat(ranks, n), np.tile(ranks, n)).reshape(n, n, -1)
-    is_mesh = (table[..., 1:] == network.pad).all() and len(np.unique(table[..., 0])) == n * (n - 1) + 1
-    if is_mesh and n in (4, 6):  # of which no n - 1 rings use each link once: all there are, use each alike
-        some.append([[ranks[0], *rest] for rest in permutations(ranks[1:])])
-    elif is_mesh:
-        some.append([[ranks[place] for place in cycle] for cycle in hamilton.cycles(n)])
+    if _is_mesh(network, ranks):
+        n = len(ranks)
+        if n in (4, 6):  # of which no n - 1 rings use each link once: all there are use each alike
+            some.append([[ranks[0], *rest] for rest in permutations(ranks[1:])])
+        else:
+            some.append([[ranks[place] for place in cycle] for cycle in hamilton.cycles(n)])
     return some
+
+
+def _is_mesh(network: Network, ranks: list[int]) -> bool:
+    """Whether each two GPUs of an island have a link of their own."""
+    n = len(ranks)
+    if n >= hamilton.LARGEST:
+        return False
+    table = network.route(np.repeat(ranks, n), np.tile(ranks, n)).reshape(n, n, -1)
+    return bool((table[..., 1:] == network.pad).all()) and len(np.unique(table[..., 0])) == n * (n - 1) + 1
 
 
 def _searched(network: Network, ranks: list[int]) -> list[list[Ring]]:
@@ -88,6 +94,31 @@ def across(network: Network, parts: list[list[int]]) -> Chains:
     They pass through the others as through the first.
     """
     by_port = ports(network, parts)
+    sets = [_by_search(network, parts, by_port)]
+    n = len(by_port)
+    if n == len(parts[0]) and not hamilton.why_not(n + 1) and _is_mesh(network, parts[0]):
+        sets.append(_through_mesh(parts))
+    return max(sets, key=lambda chains: common_rate(network, flows(chains.rings)))
+
+
+def _through_mesh(parts: list[list[int]]) -> Chains:
+    """Return chains through islands that are full meshes: one for each GPU, which together use each link once.
+
+    They are the cycles through one place more, without that place; every second island is walked backwards.
+    """
+    extra = len(parts[0])
+    cuts = [(cycle, cycle.index(extra)) for cycle in hamilton.cycles(extra + 1)]
+    walks = [[*cycle[cut + 1 :], *cycle[:cut]] for cycle, cut in cuts]
+    heads = [[_on(walk, ranks) for ranks in parts] for walk in walks]
+    rings = [
+        [rank for number, chain in enumerate(chains) for rank in (reversed(chain) if number % 2 else chain)]
+        for chains in heads
+    ]
+    return Chains(rings, heads)
+
+
+def _by_search(network: Network, parts: list[list[int]], by_port: list[list[int]]) -> Chains:
+    """Return chains of which each is searched for beside those before."""
     entries = [0] * len(parts)
     if any(len(places) == 1 for places in by_port):
         entries = _entries(len(parts), len(by_port))
@@ -131,8 +162,8 @@ def _walks(
     """
     here, there = parts[0], parts[1]
     turned = [(by_port[(j + entry) % len(by_port)], by_port[(j + leave) % len(by_port)]) for j in range(len(by_port))]
-    ends = [(inward[0], outward[-1]) for inward, outward in turned]
     size, alternates = len(there), entry != leave
+    ends = [(inward[0], outward[0] if alternates else outward[min(1, len(outward) - 1)]) for inward, outward in turned]
     leaves = [(here[last], there[(last if alternates else first) % size]) for first, last in ends]
     enters = [(there[(first if alternates else last) % size], here[first]) for first, last in ends]
     source, target = np.array([*leaves, *enters], np.int64).T

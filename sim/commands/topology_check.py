@@ -71,7 +71,7 @@ def _show(now: Bandwidths, found: list[Repair], most: int) -> None:
         if found:
             rows = [_row(repair, most) for repair in found]
             out.print(report.table(TABLE, rows))
-            out.print("GB/s now -> mended; send/recv of the pair that gains most, all others idle")
+            out.print("GB/s now -> mended; send/recv of the pair that gains most, both ways at once")
         for text in assumptions(now):
             report.bullet(out, "- ", text)
 
@@ -140,7 +140,13 @@ def _answer(graph: nx.DiGraph, now: Bandwidths, found: list[Repair]) -> dict[str
             "tree": now.tree,
             "all_to_all": now.all_to_all,
             "send_recv": [
-                {"way": x.way, "bandwidth": x.bandwidth, "both_ways": x.both_ways, "pairs": x.pairs, "example": x.example}
+                {
+                    "way": x.way,
+                    "bandwidth": x.bandwidth,
+                    "both_ways": x.both_ways,
+                    "pairs": x.pairs,
+                    "example": x.example,
+                }
                 for x in now.classes()
             ],
         },

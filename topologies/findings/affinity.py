@@ -41,7 +41,7 @@ def find(graph: "nx.DiGraph") -> list[Finding]:
             named[str(reached[chosen]), str(reached[nearest])].append((gpu, chosen, nearest))
         if reached[nearest].sockets:
             far.append((gpu, nearest))
-        elif reached[nearest].cpus and _on_a_switch(graph, gpu):
+        elif reached[nearest].cpus and _is_on(graph, gpu, "pcie") and _is_on(graph, nearest, "cpu"):
             on_cpu.append((gpu, nearest))
     return [
         *(_misnamed(graph, *key, some) for key, some in named.items()),
@@ -71,9 +71,9 @@ def distances(graph: "nx.DiGraph", gpu: str) -> dict[str, Distance]:
     return found
 
 
-def _on_a_switch(graph: "nx.DiGraph", gpu: str) -> bool:
-    """Whether a GPU is on a PCIe switch."""
-    return any(graph.nodes[head]["kind"] == "pcie" for head in graph.successors(gpu))
+def _is_on(graph: "nx.DiGraph", device: str, kind: str) -> bool:
+    """Whether a device is attached to a node of that kind."""
+    return any(graph.nodes[head]["kind"] == kind for head in graph.successors(device))
 
 
 def _misnamed(graph: "nx.DiGraph", there: str, nearer: str, some: list[tuple[str, str, str]]) -> Finding:
@@ -135,7 +135,9 @@ def _moved(graph: "nx.DiGraph", some: list[tuple[str, str]]) -> "nx.DiGraph":
     for gpu, nic in some:
         if nic not in done:
             done.add(nic)
-            inside = [edge for edge in (*graph.out_edges(nic), *graph.in_edges(nic)) if graph.edges[edge]["kind"] in NEAR]
+            inside = [
+                edge for edge in (*graph.out_edges(nic), *graph.in_edges(nic)) if graph.edges[edge]["kind"] in NEAR
+            ]
             copy.remove_edges_from(inside)
             _attached(graph, copy, nic, nic, gpu)
     return copy

@@ -13,22 +13,42 @@ if TYPE_CHECKING:
 
 
 def find(graph: "nx.DiGraph") -> list[Finding]:
-    """Return a finding for one-way nodes below which GPUs meet a NIC, and one for those where GPUs alone meet."""
+    """Return a finding for one-way nodes below which GPUs meet a NIC, one where GPUs alone meet, one for NICs of memory.
+
+    The last are NICs X that are behind a CPU X/cpu of their own, which stands for memory that GPUs copy to and from.
+    """
     nics, gpus = [], []
     for node, kind in graph.nodes(data="kind"):
         stem, _, end = node.rpartition("/")
         if kind != "pcie" or end != "up" or f"{stem}/down" not in graph or graph.has_edge(node, f"{stem}/down"):
             continue
-        below = [graph.nodes[tail]["kind"] for tail in graph.predecessors(node)]
-        (nics if "nic" in below and "gpu" in below else gpus if "gpu" in below else []).append(stem)
+        below = {graph.nodes[tail]["kind"] for tail in graph.predecessors(node)}
+        (nics if "nic" in below else gpus).append(stem)
+    copied = [nic for nic, kind in graph.nodes(data="kind") if kind == "nic" and f"{nic}/cpu" in graph]
     found = []
     if nics:
         text = "GPU to NIC goes up to the CPU and down again, twice over one link (ACS is on, or GPUDirect is off)"
         found.append(Finding("NIC traffic through the CPU", tuple(nics), text, partial(_mended, graph, nics)))
+    if copied:
+        text = "GPU to NIC goes through the CPU's memory (GPUDirect is off)"
+        found.append(Finding("NIC traffic through the CPU", tuple(copied), text, partial(_direct, graph, copied)))
     if gpus:
         text = "GPUs reach each other through host memory only"
         found.append(Finding("no peer-to-peer over PCIe", tuple(gpus), text, partial(_mended, graph, gpus)))
     return found
+
+
+def _direct(graph: "nx.DiGraph", nics: list[str]) -> "nx.DiGraph":
+    """Return a copy in which NICs are cabled to the GPUs that copy to their memory."""
+    copy = graph.copy()
+    for nic in nics:
+        memory = f"{nic}/cpu"
+        for gpu in graph.successors(memory):
+            if gpu != nic:
+                copy.add_edge(gpu, nic, **graph.edges[gpu, memory])
+                copy.add_edge(nic, gpu, **graph.edges[memory, gpu])
+        copy.remove_node(memory)
+    return copy
 
 
 def _mended(graph: "nx.DiGraph", stems: list[str]) -> "nx.DiGraph":

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 def find(graph: "nx.DiGraph") -> list[Finding]:
     """Return a finding for each number of GPUs and of NICs that a machine has."""
     gpus, nics = Counter(), Counter()
-    for _, data in graph.nodes(data=True):
+    for node, data in graph.nodes(data=True):
         gpus[data.get("host")] += data["kind"] == "gpu"
-        nics[data.get("host")] += data["kind"] == "nic"
+        nics[data.get("host")] += data["kind"] == "nic" and _is_cabled(graph, node)
     few: dict[tuple[int, int], list[str]] = defaultdict(list)
     for host, count in gpus.items():
         if host is not None and 0 < nics[host] < count:
@@ -31,6 +31,11 @@ def find(graph: "nx.DiGraph") -> list[Finding]:
         )
         for (count, nics), hosts in few.items()
     ]
+
+
+def _is_cabled(graph: "nx.DiGraph", nic: str) -> bool:
+    """Whether a NIC is on a network, as those of a machine by itself are not."""
+    return any(kind == "nic" for _, _, kind in graph.out_edges(nic, data="kind"))
 
 
 def _mended(graph: "nx.DiGraph", hosts: list[str]) -> "nx.DiGraph":
