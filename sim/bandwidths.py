@@ -15,7 +15,8 @@ from functools import cached_property
 import networkx as nx
 import numpy as np
 
-from sim import rings, trees
+from sim import rings as laid
+from sim import trees
 from sim.costs import Costs
 from sim.flows import Flows, alone, both_ways, busbw
 from sim.islands import islands
@@ -60,16 +61,16 @@ class Bandwidths:
         return islands(self.network, self.graph)
 
     @cached_property
-    def rings(self) -> list[rings.Ring]:
+    def rings(self) -> list[laid.Ring]:
         """The rings of an all-reduce; none for one rank."""
         if self.network.ranks < 2:
             return []
-        return rings.inside(self.network, self.islands[0]) if self._chains is None else self._chains.rings
+        return laid.inside(self.network, self.islands[0]) if self._chains is None else self._chains.rings
 
     @cached_property
     def all_reduce(self) -> float:
         """Busbw of an all-reduce by rings: algbw x 2 (n-1)/n. All-gather and reduce-scatter reach the same."""
-        return self._collective(rings.flows(self.rings)) if self.rings else np.inf
+        return self._collective(laid.flows(self.rings)) if self.rings else np.inf
 
     @cached_property
     def tree(self) -> float | None:
@@ -128,9 +129,9 @@ class Bandwidths:
         ]
 
     @cached_property
-    def _chains(self) -> rings.Chains | None:
+    def _chains(self) -> laid.Chains | None:
         """The chains of all islands; None where there is one."""
-        return rings.across(self.network, self.islands) if len(self.islands) > 1 else None
+        return laid.across(self.network, self.islands) if len(self.islands) > 1 else None
 
     def _collective(self, flows: Flows) -> float:
         """Return the busbw that flows make up."""

@@ -38,7 +38,7 @@ class Chains:
 
 
 def flows(all_rings: Sequence[Ring]) -> Flows:
-    """Return what flows in rings: from each rank to the next of each; a byte of an all-reduce passes 2 (n-1)/n times."""
+    """Return what flows in rings: from each rank to the next of each."""
     source = np.array([rank for ring in all_rings for rank in ring], np.int64)
     target = np.array([rank for ring in all_rings for rank in [*ring[1:], ring[0]]], np.int64)
     return Flows(source, target, float(len(all_rings)))

@@ -7,6 +7,7 @@ two trees over the same machines, of which the second has as leaves what are inn
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -26,7 +27,7 @@ def flows(chains: Chains) -> Flows:
             for of_port in chains.heads
             for parents in two_trees(machines)
             for pair in (
-                *((below, above) for chain in of_port for above, below in zip(chain, chain[1:], strict=False)),
+                *((below, above) for chain in of_port for above, below in pairwise(chain)),
                 *((of_port[child][0], of_port[parent][0]) for child, parent in parents),
             )
         ],

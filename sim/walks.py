@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -65,7 +66,7 @@ class Walker:
 
     def _count(self, places: Sequence[int], more: int) -> None:
         """Add a walk to the loads, or take it away."""
-        for a, b in zip(places, places[1:], strict=False):
+        for a, b in pairwise(places):
             for link in self.route[a][b]:
                 self.load[link] += more
 

@@ -120,6 +120,8 @@ def _rate(bandwidth: float) -> str:
 
 def _answer(graph: nx.DiGraph, now: Bandwidths, found: list[Repair]) -> dict[str, Any]:
     """The answer as JSON: bytes/s throughout."""
+    from dataclasses import asdict
+
     from sim.commands import version
 
     return {
@@ -139,16 +141,7 @@ def _answer(graph: nx.DiGraph, now: Bandwidths, found: list[Repair]) -> dict[str
             "rings": len(now.rings),
             "tree": now.tree,
             "all_to_all": now.all_to_all,
-            "send_recv": [
-                {
-                    "way": x.way,
-                    "bandwidth": x.bandwidth,
-                    "both_ways": x.both_ways,
-                    "pairs": x.pairs,
-                    "example": x.example,
-                }
-                for x in now.classes()
-            ],
+            "send_recv": [asdict(one) for one in now.classes()],
         },
         "results": [_result(repair) for repair in found],
     }

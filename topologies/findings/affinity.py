@@ -117,7 +117,8 @@ def _renamed(graph: "nx.DiGraph", nearest: dict[str, str]) -> "nx.DiGraph":
 
 def _with_nics(graph: "nx.DiGraph", some: list[tuple[str, str]]) -> "nx.DiGraph":
     """Return a copy in which each of these GPUs has, where it is attached, a NIC like the one it uses."""
-    copy, made = graph.copy(), {}
+    copy = graph.copy()
+    made: dict[tuple[str, ...], str] = {}
     for gpu, nic in some:
         place = tuple(head for _, head, kind in graph.out_edges(gpu, data="kind") if kind == "pcie")
         if place not in made:

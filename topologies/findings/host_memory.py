@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 
 def find(graph: "nx.DiGraph") -> list[Finding]:
-    """Return a finding for one-way nodes below which GPUs meet a NIC, one where GPUs alone meet, one for NICs of memory.
+    """Return a finding for the one-way nodes below which GPUs meet a NIC, and one where GPUs alone meet.
 
-    The last are NICs X that are behind a CPU X/cpu of their own, which stands for memory that GPUs copy to and from.
+    Another is for NICs X behind a CPU X/cpu of their own, which stands for memory that GPUs copy to and from.
     """
-    nics, gpus = [], []
+    nics: list[str] = []
+    gpus: list[str] = []
     for node, kind in graph.nodes(data="kind"):
         stem, _, end = node.rpartition("/")
         if kind != "pcie" or end != "up" or f"{stem}/down" not in graph or graph.has_edge(node, f"{stem}/down"):

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 def find(graph: "nx.DiGraph") -> list[Finding]:
     """Return a finding for each number of GPUs and of NICs that a machine has."""
-    gpus, nics = Counter(), Counter()
+    gpus: Counter[str | None] = Counter()
+    nics: Counter[str | None] = Counter()
     for node, data in graph.nodes(data=True):
         gpus[data.get("host")] += data["kind"] == "gpu"
         nics[data.get("host")] += data["kind"] == "nic" and _is_cabled(graph, node)

@@ -52,7 +52,7 @@ def _usual(graph: "nx.DiGraph") -> dict[Link, float]:
     classes: dict[tuple[str, str, str], list[Link]] = defaultdict(list)
     for tail, head, link in graph.edges(data=True):
         classes[link["kind"], _class(graph, tail, head, tail), _class(graph, tail, head, head)].append((tail, head))
-    usual = {}
+    usual: dict[Link, float] = {}
     for links in classes.values():
         (bandwidth, most), *_ = Counter(graph.edges[link]["bandwidth"] for link in links).most_common(1)
         if len(links) >= FEWEST and 2 * most > len(links):
