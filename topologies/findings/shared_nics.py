@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from functools import partial
 from typing import TYPE_CHECKING
 
-from topologies.findings import Finding
+from topologies.findings import Finding, oversubscribed
 from topologies.findings.affinity import distances
 
 if TYPE_CHECKING:
@@ -40,7 +40,10 @@ def _is_cabled(graph: "nx.DiGraph", nic: str) -> bool:
 
 
 def _mended(graph: "nx.DiGraph", hosts: list[str]) -> "nx.DiGraph":
-    """Return a copy in which each GPU of some machines has a NIC of its own, like the nearest and where that is."""
+    """Return a copy in which each GPU of some machines has a NIC of its own, like the nearest and where that is.
+
+    A fabric that blocked nobody is made as much wider as it takes to block nobody now.
+    """
     copy, taken, wanted = graph.copy(), set(), set(hosts)
     for gpu, data in graph.nodes(data=True):
         if data["kind"] != "gpu" or data.get("host") not in wanted:
@@ -58,4 +61,4 @@ def _mended(graph: "nx.DiGraph", hosts: list[str]) -> "nx.DiGraph":
         copy.add_edges_from((new, head, dict(link)) for _, head, link in graph.out_edges(nic, data=True))
         copy.add_edges_from((tail, new, dict(link)) for tail, _, link in graph.in_edges(nic, data=True))
         copy.nodes[gpu]["nic"] = new
-    return copy
+    return copy if oversubscribed.find(graph) else oversubscribed.mended(copy)
