@@ -26,6 +26,7 @@ from sim.simulate import Site
 from sim.state import Floats, Longs
 
 ALL_PAIRS = 256  # ranks up to which every two of them are looked at
+ALL_TO_ALL = 1024  # ranks up to which an all-to-all is worked out: a million flows, a second
 SEEDS = 10  # of a hash: the middle one of so many is taken
 
 
@@ -81,7 +82,7 @@ class Bandwidths:
     def all_to_all(self) -> float | None:
         """Busbw of an all-to-all, algbw x (n-1)/n: every two ranks send at one rate; None for many ranks, or one."""
         n = self.network.ranks
-        return self._collective(Flows(*_every_two(range(n)), float(n - 1))) if 1 < n <= ALL_PAIRS else None
+        return self._collective(Flows(*_every_two(range(n)), float(n - 1))) if 1 < n <= ALL_TO_ALL else None
 
     @cached_property
     def pairs(self) -> tuple[Longs, Longs]:

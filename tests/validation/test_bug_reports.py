@@ -97,8 +97,8 @@ def test_v100s_in_a_mesh_and_on_switches():
 
 def test_all_gather_below_all_reduce_on_256_h100():
     # github.com/NVIDIA/nccl/issues/1218: 32 nodes of 8, 8 NICs, 2 GB: all-gather 200 GB/s, all-reduce 340. Rings of
-    # both move blocks of 8 MB and reach the same. Large messages without latency: 388, 14 % above the all-reduce, which the
-    # switches may have helped along. With the 14 us a step that the library's own tables give a network hop: 236, 18 %
+    # both move blocks of 8 MB and reach the same: 388 without latency, 14 % above the all-reduce, which the switches
+    # may have helped along. With the 14 us a step that the library's own tables give a network hop: 236, 18 %
     # above the all-gather, of which one iteration without a warm-up was timed.
     found, block = Bandwidths(dgx_h100(32)), 2**31 / 256
 
