@@ -27,6 +27,7 @@ from sim.state import Floats, Longs
 
 ALL_PAIRS = 256  # ranks up to which every two of them are looked at
 ALL_TO_ALL = 1024  # ranks up to which an all-to-all is worked out: a million flows, a second
+TREE_SHARE = 0.92  # of the links' rate trees reach; github.com/NVIDIA/nccl src/graph/tuning.cc
 SEEDS = 10  # of a hash: the middle one of so many is taken
 
 
@@ -76,7 +77,7 @@ class Bandwidths:
     @cached_property
     def tree(self) -> float | None:
         """Busbw of an all-reduce by two trees a port; None on one machine, where none is laid."""
-        return None if self._chains is None else self._collective(trees.flows(self._chains))
+        return None if self._chains is None else TREE_SHARE * self._collective(trees.flows(self._chains))
 
     @cached_property
     def all_to_all(self) -> float | None:

@@ -163,6 +163,7 @@ def _result(repair: Repair) -> dict[str, Any]:
 
 def assumptions(now: Bandwidths) -> Iterator[str]:
     """Yield what the figures rest on."""
+    from sim.bandwidths import TREE_SHARE
     from sim.costs import LINK_SHARE
 
     kinds = dict.fromkeys(now.network.kinds)
@@ -170,5 +171,7 @@ def assumptions(now: Bandwidths) -> Iterator[str]:
         shares = ", ".join(f"{kind} {LINK_SHARE.get(kind, 1):g}" for kind in kinds)
         yield f"link shares: of its data-sheet bandwidth a link reaches {shares}"
     yield "large messages: latency, protocol and reduction take no time"
+    if now.tree is not None:
+        yield f"trees: reach {TREE_SHARE:g} of the links' rate, as the collective library's own model has it"
     yield "rings and trees: reduction inside switches (NVLS, SHARP) goes beyond them and is not modelled"
     yield "equal paths share what they carry equally; hashed ECMP is slower where flows collide"
