@@ -35,6 +35,7 @@ class Finding:
 
 def find(graph: "nx.DiGraph") -> list[Finding]:
     """Return what is found: faults first, then what is by design."""
+    graph = _named(graph)
     found = [one for name in NAMES for one in importlib.import_module(f"{__name__}.{name}").find(graph)]
     return sorted(found, key=lambda one: one.by_design)
 
@@ -55,6 +56,17 @@ def widened(graph: "nx.DiGraph", bandwidths: Iterable[tuple[str, str, float]]) -
     for tail, head, bandwidth in bandwidths:
         like = copy.edges[tail, head] if copy.has_edge(tail, head) else copy.edges[back(tail, head)]
         copy.add_edge(tail, head, **{**like, "bandwidth": bandwidth})
+    return copy
+
+
+def _named(graph: "nx.DiGraph") -> "nx.DiGraph":
+    """Return the graph, or a copy in which nodes that are no text are."""
+    if all(isinstance(node, str) for node in graph):
+        return graph
+    copy = graph.__class__(**graph.graph)
+    for node, data in graph.nodes(data=True):
+        copy.add_node(str(node), **({**data, "nic": str(data["nic"])} if "nic" in data else data))
+    copy.add_edges_from((str(tail), str(head), link) for tail, head, link in graph.edges(data=True))
     return copy
 
 
