@@ -17,7 +17,7 @@ MOST_LINKS = 128  # of a GPU
 MOST_GPUS = 1024
 
 HEAD = re.compile(r"[ \t]*GPU (\d{1,4}):[ \t]*(.*)")
-UUID = re.compile(r"[ \t]*\(UUID:?.*")
+UUID = re.compile(r"[ \t]*\((?:UUID.*|U{0,2}I?$)")
 LINK = re.compile(r"[ \t]*Link[ \t]+(\d{1,4})[ \t]*:[ \t]*(.*)")
 LINK_BEGUN = re.compile(r"[ \t]*Link\b")
 RATE = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)[ \t]*GB/s")
@@ -131,11 +131,13 @@ def _merged(found: list[_Gpu], file: str) -> list[_Gpu]:
 def _alike(gpus: list[_Gpu], file: str) -> None:
     """Refuse a GPU that shows fewer links than another one of its model: every link has a line, active or not."""
     end = max(gpu.last for gpu in gpus)
-    most: dict[str | None, int] = {}
+    most: dict[str, int] = {}
     for gpu in gpus:
-        most[gpu.model] = max(most.get(gpu.model, 0), len(gpu.rates))
+        most[gpu.model or ""] = max(most.get(gpu.model or "", 0), len(gpu.rates))
     for gpu in gpus:
-        count = most[gpu.model]
+        count = most[gpu.model or ""]
+        if gpu.last == end and not gpu.rates:  # the paste may end inside its name
+            count = max(links for model, links in most.items() if model.startswith(gpu.model or ""))
         if len(gpu.rates) < count and not gpu.all_down:
             said = f"{len(gpu.rates)} of {count} links"
             wrong = (

@@ -31,10 +31,8 @@ def lines(text: str, file: str, tool: str) -> list[str]:
 
 def _plain(line: str) -> str:
     """Return a line without quote mark and trailing blanks; one that is too long to be of use is passed over."""
-    line = line.rstrip()
-    if len(line) > LONGEST_LINE or FENCE.fullmatch(line):
-        return ""
-    return QUOTE.sub("", line, count=1)
+    line = QUOTE.sub("", line.rstrip(), count=1)
+    return "" if len(line) > LONGEST_LINE or FENCE.fullmatch(line) else line
 
 
 def quoted(text: str, most: int = 40) -> str:
