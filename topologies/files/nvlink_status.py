@@ -24,7 +24,7 @@ RATE = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)[ \t]*GB/s")
 ELIDED = re.compile(r"[ \t]*\[?(?:\.{2,}|\u2026)\]?[ \t]*")
 INACTIVE = re.compile(r"(?i)<?inactive>?")
 ALL_DOWN = re.compile(r"(?i)all links are inactive")
-GPU_LINE = re.compile(r"^[ \t>]{0,200}GPU \d{1,4}:[^\n]*(?:\(UUID|\n[ \t>]{0,200}Link[ \t]+\d)", re.MULTILINE)
+GPU_LINE = re.compile(r"^[ \t>]{0,200}GPU \d{1,4}:[^\n]{0,300}(?:\(UUID|\n[ \t>]{0,200}Link[ \t]+\d)", re.MULTILINE)
 
 
 @dataclass
@@ -50,6 +50,8 @@ def read(text: str, file: str) -> MachineFacts:
         FileError: links are left out (`[...]`), missing or of no rate, or a GPU stands twice and differs.
     """
     found, mig = _found(text, file)
+    if not found:
+        raise FileError(file, "holds no line such as `GPU 0: NVIDIA H100 80GB HBM3 (UUID: ...)`")
     gpus = _merged(found, file)
     _alike(gpus, file)
     rates = {rate for gpu in gpus for rate in gpu.rates if rate}
