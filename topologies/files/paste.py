@@ -10,7 +10,7 @@ LONGEST_LINE = 100_000  # characters; a row of 1,024 devices has about 10,000
 
 ELLIPSIS = re.compile(r"\[?(?:\.{2,}|\u2026)\]?")  # what stands for lines or columns that somebody left out
 # Some viewers eat the escape character of a colour and show the rest, or write it in letters.
-LOST_COLOUR = re.compile(r"(?:\^\[|\\x1b|\\033|\\e|\u241b|\ufffd)?\[(?:\d{1,3}(?:;\d{1,3}){0,4})?m")
+LOST_COLOUR = re.compile(r"(?:(?:\^\[|\\x1b|\\033|\\e|\u241b|\ufffd)\[(?:\d{1,3})?|\[\d{1,3})(?:;\d{1,3}){0,4}m")
 QUOTE = re.compile(r"^[ \t]{0,8}>(?:[ \t]?>)*[ ]?")  # of a mail or an issue
 FENCE = re.compile(r"[ \t]*(?:```|~~~)[\w-]*[ \t]*")
 

@@ -60,10 +60,11 @@ def test_what_is_no_text_is_refused_in_one_line(tmp_path, raw, wrong):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("path", ["", "no such file", "a\0b", "."])
+@pytest.mark.parametrize("path", ["", "no such file", "a\0b", ".", "no\nsuch"])
 def test_a_file_that_cannot_be_read_is_said_to_be_so(path):
-    with pytest.raises(FileError, match="cannot be read"):
+    with pytest.raises(FileError, match="cannot be read") as error:
         load(path)
+    assert str(error.value).isprintable()
 
 
 @given(st.binary(max_size=300))
@@ -78,9 +79,9 @@ def test_any_bytes_are_a_text_or_one_line(tmp_path_factory, raw):
 
 
 def test_lines_lose_quote_marks_fences_and_what_is_left_of_colours():
-    pasted = "> ```text\n> > \tGPU0  \n[4mGPU0[0m\tX\n^[[1;32mGPU1^[[m\n```"
+    pasted = "> ```text\n> > \tGPU0  \n[4mGPU0[0m\tX\n^[[1;32mGPU1^[[m [mlx5_0]\n```"
 
-    assert lines(pasted, "f", "a tool") == ["", "\tGPU0", "GPU0\tX", "GPU1", ""]
+    assert lines(pasted, "f", "a tool") == ["", "\tGPU0", "GPU0\tX", "GPU1 [mlx5_0]", ""]
 
 
 def test_more_lines_than_any_output_are_refused():
