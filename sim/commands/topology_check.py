@@ -175,3 +175,5 @@ def assumptions(now: Bandwidths) -> Iterator[str]:
         yield f"trees: reach {TREE_SHARE:g} of the links' rate, as the collective library's own model has it"
     yield "rings and trees: reduction inside switches (NVLS, SHARP) goes beyond them and is not modelled"
     yield "equal paths share what they carry equally; hashed ECMP is slower where flows collide"
+    if now.graph.graph.get("routing") == "adaptive":
+        yield "routes: the shortest; what adaptive routing sends by detours is not counted, and may carry more"
