@@ -94,7 +94,7 @@ def _flow(capacity: Counter[tuple[int, int]], sources: set[int], sinks: set[int]
 
 
 def _least_cut(capacity: Counter[tuple[int, int]], sources: set[int], sinks: set[int]) -> float:
-    """Return the least of the cuts that grow from the halves tier by tier, each node joining the side it has more to."""
+    """Return the least of the cuts that grow from the halves tier by tier, a node joining the side it has more to."""
     least = float("inf")
     for tie in (True, False):
         side: Sides = dict.fromkeys(sources, True) | dict.fromkeys(sinks, False)

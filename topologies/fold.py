@@ -3,8 +3,8 @@
 A unit is a machine (the nodes of one host), or a node of no host by itself. Twins become one: machines of one make
 whose parts are attached alike to the same switches, and switches of one name that are cabled alike to the same units;
 until there are none. Where a tier of switches is still wider than MOST, those of one branch (with the same switches
-above them and the same folder in their names, as pod0/) become one, then all of the tier. At last all machines of a
-make do, if they are more than MOST.
+above them and the same folder in their names, as pod0/) become one, then those of a folder, then all of the tier. At
+last all machines of a make do, if they are more than MOST.
 """
 
 import re
@@ -70,7 +70,10 @@ class Fold:
             links: Counter[Link] = Counter()
             for link, count in self.links.items():
                 tail, head = link.tail, link.head
-                tail, head = Place(gone.get(tail.unit, tail.unit), tail.part), Place(gone.get(head.unit, head.unit), head.part)
+                tail, head = (
+                    Place(gone.get(tail.unit, tail.unit), tail.part),
+                    Place(gone.get(head.unit, head.unit), head.part),
+                )
                 links[Link(tail, head, *link[2:])] += count
             self.links = links
 
@@ -140,7 +143,7 @@ def fold_of(graph: "nx.DiGraph") -> Fold:
     for link, count in links.items():
         if not link.outer:
             shape[link.tail.unit].append((link.tail.part, link.head.part, link.kind, link.bandwidth, count))
-    shapes = {unit: frozenset(Counter(facts).items()) for unit, facts in shape.items()}
+    shapes: dict[Unit, Hashable] = {unit: frozenset(Counter(facts).items()) for unit, facts in shape.items()}
     return Fold(shapes, names, parts, machines, links, {device for node, device in of.items() if device != node})
 
 
@@ -151,7 +154,7 @@ def joined(fold: Fold, machines_too: bool) -> Fold:
         return set(fold.names) if machines_too else fold.names.keys() - fold.machines
 
     fold.twins(which)
-    for rule in (_branch, _tier):
+    for rule in (_branch, _folder, _tier):
         tiers = fold.tiers()
         for tier in range(1, max(tiers.values(), default=0) + 1):
             wide = [unit for unit, at in tiers.items() if at == tier and unit in fold.names]
@@ -176,6 +179,16 @@ def _branch(fold: Fold, tiers: dict[Unit, int]) -> Callable[[Unit], Hashable]:
     return key
 
 
+def _folder(fold: Fold, tiers: dict[Unit, int]) -> Callable[[Unit], Hashable]:
+    """Return what switches of one folder share; one without is alone."""
+
+    def key(unit: Unit) -> Hashable:
+        name = fold.names[unit][0]
+        return (tiers[unit], stem(name), name.rpartition("/")[0]) if "/" in name else unit
+
+    return key
+
+
 def _tier(fold: Fold, tiers: dict[Unit, int]) -> Callable[[Unit], Hashable]:
     """Return what switches of a tier share."""
     return lambda unit: (tiers[unit], stem(fold.names[unit][0]))
@@ -186,7 +199,7 @@ def _devices(graph: "nx.DiGraph") -> dict[str, str]:
     device = {}
     for node, kind in graph.nodes(data="kind"):
         base, _, way = node.rpartition("/")
-        pair = f"{base}/{ {'up': 'down', 'down': 'up'}.get(way, '')}"
+        pair = f"{base}/{ {'up': 'down', 'down': 'up'}.get(way, '') }"
         device[node] = base if pair in graph and graph.nodes[pair]["kind"] == kind else node
     return device
 
@@ -212,5 +225,7 @@ def _places(graph: "nx.DiGraph", of: dict[str, str]) -> dict[str, Place]:
 def _ends(graph: "nx.DiGraph", chip: str) -> Hashable:
     """Return what an NVSwitch chip is cabled to, and how fast; other chips are not told apart."""
     kinds = graph.nodes(data="kind")
-    ends = ((other if kinds[other] != "nvswitch" else "", link["bandwidth"]) for other, link in graph.succ[chip].items())
+    ends = (
+        (other if kinds[other] != "nvswitch" else "", link["bandwidth"]) for other, link in graph.succ[chip].items()
+    )
     return frozenset(Counter(ends).items())

@@ -13,6 +13,7 @@ One unit is the pitch of the columns; y grows downwards.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from topologies.fold import stem
@@ -26,6 +27,7 @@ ROW = 1.05  # from row to row
 GAP = 0.3  # more between GPUs of different PCIe switches or CPUs
 BETWEEN = 0.55  # between two machines
 PAD = 0.16  # between a machine's frame and its boxes
+NAME = 0.14  # more below them, or to the left where wires leave below, for its name
 DEEPEST = 2.3  # arc
 NAMES = {"nvswitch": "NVSwitch", "gpu": "GPU", "pcie": "PCIe switch", "cpu": "CPU", "nic": "NIC", "machine": "machine"}
 
@@ -57,11 +59,12 @@ class Spot:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: what it is called, its y, and how many nodes of the graph it stands for."""
+    """A row: what it is called, the kind and tier of what stands in it, how many there are in all, and its y."""
 
     name: str
-    y: float
+    sort: tuple[str, int]
     nodes: int
+    y: float
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class Layout:
     """An outline with a spot for each box and each frame, and its rows from top to bottom.
 
     arcs: number of a wire between two boxes of a row -> how far it hangs down (above 0) or rises (below 0).
+    sideways: whether wires leave the frames below, so that their names stand upright at the left.
     """
 
     outline: Outline
@@ -76,6 +80,7 @@ class Layout:
     frames: tuple[Spot, ...]
     rows: tuple[Row, ...]
     arcs: dict[int, float]
+    sideways: bool
 
 
 def layout(graph: "nx.DiGraph") -> Layout:
@@ -99,6 +104,7 @@ class _Plan:
         self.level = _levels(self.boxes, self.near)
         self.x: dict[int, float] = {}
         self.width = dict.fromkeys(range(len(self.boxes)), WIDTH)
+        self.sideways = any(box.kind == "nvswitch" and box.frame < 0 for box in self.boxes)
 
     def place(self) -> None:
         """Give every box an x."""
@@ -135,7 +141,8 @@ class _Plan:
         for n in group:
             self.x[n] += start - left
         is_single = len(group) == 1 and self.boxes[group[0]].kind == "gpu"
-        return max(self.x[n] + self.width[n] / 2 for n in group) + (1 - WIDTH if is_single else BETWEEN)
+        named = NAME if self.sideways else 0.0
+        return max(self.x[n] + self.width[n] / 2 for n in group) + (1 - WIDTH if is_single else BETWEEN + named)
 
     def _gap(self, a: int, b: int) -> float:
         """From GPU a to the next, b: more where they share no PCIe switch and no CPU."""
@@ -177,7 +184,7 @@ class _Plan:
             if not ends:
                 return
             spans.append((min(left for left, _ in ends), max(right for _, right in ends)))
-        if all(a[1] < b[0] for a, b in zip(spans, spans[1:], strict=False)):
+        if all(a[1] < b[0] for a, b in pairwise(spans)):
             for n, (left, right) in zip(row, spans, strict=True):
                 self.width[n] = max(WIDTH, right - left)
 
@@ -213,7 +220,7 @@ class _Plan:
             rise = -min((arcs[w] for w in arcs if self.drawn.wires[w].a in inside), default=0.0)
             y += max(0.0, rise - 0.35)
             at[level] = y
-            rows.append(Row(_row_name(self.boxes[n] for n in inside), y, self._nodes(inside)))
+            rows.append(Row(*self._named(inside), y))
             hang = max((arcs[w] for w in arcs if self.drawn.wires[w].a in inside), default=0.0)
             y += ROW + max(0.0, hang - 0.35)
         spots = {n: Spot(self.x[n], at[self.level[n]], self.width[n]) for n in self.x if self.level[n] in at}
@@ -223,17 +230,21 @@ class _Plan:
                 ref = frames[0] if frames else Spot(0.0, y)
                 spots[n] = Spot(self.x[n], ref.y, self.width[n], ref.height if frames else HEIGHT * 2)
         placed = tuple(spots[n] for n in range(len(self.boxes)))
-        return Layout(self.drawn, placed, tuple(frames), tuple(rows), arcs)
+        return Layout(self.drawn, placed, tuple(frames), tuple(rows), arcs, self.sideways)
 
-    def _nodes(self, inside: Sequence[int]) -> int:
-        """How many nodes of the graph a row stands for."""
-        return sum(self.boxes[n].nodes for n in inside)
+    def _named(self, inside: Sequence[int]) -> tuple[str, tuple[str, int], int]:
+        """Return what a row is called, the kind and tier of its nodes, and how many there are in the graph."""
+        box = self.boxes[inside[0]]
+        sort = box.kind, box.tier
+        nodes = sum(self.boxes[n].nodes for n in inside) if box.kind == "pcie" else self.drawn.nodes[sort]
+        return _row_name(self.boxes[n] for n in inside), sort, nodes
 
     def _frame(self, number: int, spots: dict[int, Spot]) -> Spot:
         """Return the frame around the boxes of a machine, with room for its name at the top."""
         own = [spots[n] for n, box in enumerate(self.boxes) if box.frame == number]
         left, right = min(s.left for s in own) - PAD, max(s.right for s in own) + PAD
         top, bottom = min(s.y - s.height / 2 for s in own) - PAD, max(s.y + s.height / 2 for s in own) + PAD
+        left, bottom = (left - NAME, bottom) if self.sideways else (left, bottom + NAME)
         numbers = {n for n, box in enumerate(self.boxes) if box.frame == number}
         hangs = [h for w, h in self._arcs().items() if self.drawn.wires[w].a in numbers and h > 0]
         if hangs and max(s.y for s in own) == max(spots[n].y for n in numbers if self.boxes[n].kind == "gpu"):
@@ -241,7 +252,7 @@ class _Plan:
         return Spot((left + right) / 2, (top + bottom) / 2, right - left, bottom - top)
 
     def _arcs(self) -> dict[int, float]:
-        """Return the wires between two boxes of a row that need an arc: GPUs' hang, others rise where not side by side."""
+        """Return the wires of a row that need an arc: GPUs' hang, others rise where a box is between their ends."""
         arcs = {}
         for number, wire in enumerate(self.drawn.wires):
             if wire.a == wire.b or self.level[wire.a] != self.level[wire.b]:
@@ -267,7 +278,8 @@ def spread(wanted: Sequence[float], widths: Sequence[float]) -> list[float]:
     Args:
         wanted: of the middle of each box, sorted.
     """
-    offsets, total = [], 0.0
+    offsets: list[float] = []
+    total = 0.0
     for before, width in zip([0.0, *widths], widths, strict=False):
         total += (before + width) / 2 if offsets else 0.0
         offsets.append(total)

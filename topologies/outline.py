@@ -1,9 +1,11 @@
 """What a picture of a topology shows: its nodes as boxes, where those that are alike are one box.
 
-Up to FULL GPUs every machine is drawn. Beyond, machines that are alike are one (topologies.fold); the first of each make
-is drawn in full, another as one box. Switches that are alike are one whatever the size.
+Up to FULL GPUs every machine is drawn. Beyond, machines that are alike are one (topologies.fold); the first of each
+make is drawn in full, another as one box. Switches that are alike are one whatever the size.
 """
 
+from collections import Counter
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 FULL = 16  # GPUs up to which every machine is drawn
 LARGEST = 24  # GPUs of a machine that is drawn in full
 MAKES = 2  # of machine that are drawn in full
+Sort = tuple[str, int]  # kind of node, and tier of a switch
 
 
 @dataclass(frozen=True)
@@ -72,12 +75,29 @@ class Frame:
 
 
 @dataclass(frozen=True)
+class Total:
+    """All links of one sort between nodes of two kinds, with the tier of switches, 0 of others."""
+
+    a: Sort
+    b: Sort
+    strand: Strand
+
+
+@dataclass(frozen=True)
 class Outline:
-    """Boxes, wires between them by the boxes' numbers, and frames."""
+    """What is drawn.
+
+    Attributes:
+        wires: between boxes, by their numbers.
+        totals: of all links, those inside of machines drawn as one box as well.
+        nodes: kind and tier -> how many nodes there are.
+    """
 
     boxes: tuple[Box, ...]
     wires: tuple[Wire, ...]
     frames: tuple[Frame, ...]
+    totals: tuple[Total, ...]
+    nodes: Mapping[Sort, int]
 
 
 def outline(graph: "nx.DiGraph") -> Outline:
@@ -86,14 +106,39 @@ def outline(graph: "nx.DiGraph") -> Outline:
     fold = joined(fold_of(graph), is_large)
     frames, frame = _frames(fold, is_large)
     boxes, number = _boxes(fold, frame)
-    return Outline(tuple(boxes), _wires(fold, boxes, number), tuple(frames))
+    nodes: Counter[Sort] = Counter()
+    tiers = fold.tiers()
+    for unit, names in fold.names.items():
+        for part, devices in fold.parts[unit].items():
+            nodes[_sort(Place(unit, part), tiers)] += len(devices) * len(names)
+    return Outline(tuple(boxes), _wires(fold, boxes, number), tuple(frames), _totals(fold, tiers), nodes)
+
+
+def _sort(place: Place, tiers: dict[Unit, int]) -> Sort:
+    """Return the kind of a node, and the tier of a switch."""
+    return place.part[0], tiers.get(place.unit, 0) if place.part[0] == "switch" else 0
+
+
+def _totals(fold: Fold, tiers: dict[Unit, int]) -> tuple[Total, ...]:
+    """Count the links between each two kinds of nodes."""
+    found: dict[tuple[Sort, Sort, str, float], list[int]] = {}
+    for link, count in fold.links.items():
+        a, b = _sort(link.tail, tiers), _sort(link.head, tiers)
+        ways = found.setdefault((min(a, b), max(a, b), link.kind, link.bandwidth), [0, 0])
+        ways[a > b] += count
+    totals = []
+    for (a, b, kind, bandwidth), (there, back) in found.items():
+        if a == b:  # both directions of each cable were counted as `there`
+            there, back = there - there // 2, there // 2
+        totals.append(Total(a, b, Strand(kind, bandwidth, there, back)))
+    return tuple(totals)
 
 
 def _frames(fold: Fold, is_large: bool) -> tuple[list[Frame], dict[Unit, int]]:
     """Return the machines drawn in full, and for each machine of several parts which it is, -1: none."""
     frames: list[Frame] = []
     frame: dict[Unit, int] = {}
-    makes = set()
+    makes: set[Hashable] = set()
     for unit in fold.names:
         if unit not in fold.machines or len(fold.parts[unit]) == 1:
             continue
@@ -120,7 +165,8 @@ def _boxes(fold: Fold, frame: dict[Unit, int]) -> tuple[list[Box], dict[Place, i
         for part, nodes in fold.parts[unit].items():
             number[Place(unit, part)] = len(boxes)
             kind, at = part[0], frame.get(unit, -1)
-            label = nodes[0].removeprefix(f"{names[0]}/") if at >= 0 else _label(names)
+            alike = names if unit[0] == "node" else [nodes[0]] * len(names)
+            label = nodes[0].removeprefix(f"{names[0]}/") if at >= 0 else _label(alike)
             label = stem(label) if len(nodes) > 1 else label
             tier = tiers.get(unit, 0) if kind == "switch" else 0
             one_way = nodes[0] in fold.one_way
@@ -145,14 +191,21 @@ def _wires(fold: Fold, boxes: list[Box], number: dict[Place, int]) -> tuple[Wire
 
 
 def _label(names: list[str]) -> str:
-    """Write the name of several nodes: what they share of it, or that of the first."""
+    """Write the name of several nodes: with their numbers where these follow one another, else what they share."""
+    first, last = names[0], names[-1]
+    base = first.rstrip("0123456789")
     if len(names) == 1:
-        return names[0]
+        return first
+    numbers = [name[len(base) :] for name in names if name.startswith(base)]
+    if "." not in base[-3:] and numbers == [str(n + int(numbers[0] or 0)) for n in range(len(names))] and numbers[0]:
+        return f"{first}–{last[len(base) :]}"
     where = {name.rpartition("/")[0] for name in names}
-    return f"{where.pop()}/{stem(names[0])}" if len(where) == 1 and where != {""} else stem(names[0])
+    return f"{where.pop()}/{stem(first)}" if len(where) == 1 and where != {""} else stem(first)
 
 
 def _holds(fold: Fold, unit: Unit) -> str:
     """Write what a machine has inside."""
-    count = {kind: sum(len(nodes) for (k, _), nodes in fold.parts[unit].items() if k == kind) for kind in ("gpu", "nic")}
+    count = {
+        kind: sum(len(nodes) for (k, _), nodes in fold.parts[unit].items() if k == kind) for kind in ("gpu", "nic")
+    }
     return ", ".join(f"{n} {kind.upper()}{'s' if n > 1 else ''}" for kind, n in count.items() if n)
