@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 MOST = 12  # boxes of a tier
+LARGEST = 24  # GPUs of a machine that are told apart
 Unit = tuple[str, str]  # host or node, and its name
 Part = tuple[str, int]  # of a unit: a kind, and which of that kind
 
@@ -49,6 +50,8 @@ class Fold:
         machines: units with a GPU or a host.
         links: how many there are of each sort.
         one_way: nodes through which data may not turn round.
+        shells: machines too large for their GPUs to be told apart, which are cabled to each other: those as many hops
+            from the first are one part, its number the hops.
     """
 
     shape: dict[Unit, Hashable]
@@ -57,6 +60,7 @@ class Fold:
     machines: set[Unit]
     links: Counter[Link]
     one_way: set[str]
+    shells: set[Unit]
 
     def merge(self, key: Callable[[Unit], Hashable], which: Iterable[Unit]) -> None:
         """Make one of all units among `which` that have one key."""
@@ -123,6 +127,7 @@ def fold_of(graph: "nx.DiGraph") -> Fold:
     """Return every unit by itself."""
     of = _devices(graph)
     place = _places(graph, of)
+    shells = _shells(graph, of, place)
     shape: dict[Unit, list[Hashable]] = {}
     names: dict[Unit, list[str]] = {}
     parts: dict[Unit, dict[Part, list[str]]] = {}
@@ -144,7 +149,9 @@ def fold_of(graph: "nx.DiGraph") -> Fold:
         if not link.outer:
             shape[link.tail.unit].append((link.tail.part, link.head.part, link.kind, link.bandwidth, count))
     shapes: dict[Unit, Hashable] = {unit: frozenset(Counter(facts).items()) for unit, facts in shape.items()}
-    return Fold(shapes, names, parts, machines, links, {device for node, device in of.items() if device != node})
+    return Fold(
+        shapes, names, parts, machines, links, {device for node, device in of.items() if device != node}, shells
+    )
 
 
 def joined(fold: Fold, machines_too: bool) -> Fold:
@@ -220,6 +227,29 @@ def _places(graph: "nx.DiGraph", of: dict[str, str]) -> dict[str, Place]:
         places[of[node]] = place
         seen[unit, kind] += place.part == (kind, seen[unit, kind])
     return places
+
+
+def _shells(graph: "nx.DiGraph", of: dict[str, str], places: dict[str, Place]) -> set[Unit]:
+    """Number the GPUs of large machines, if they are cabled to each other, by hops from the first; return the machines."""
+    gpus: dict[Unit, list[str]] = {}
+    for node, kind in graph.nodes(data="kind"):
+        if kind == "gpu":
+            gpus.setdefault(places[of[node]].unit, []).append(node)
+    shells = set()
+    for unit, members in gpus.items():
+        inside = set(members)
+        if len(members) <= LARGEST or not all(inside & graph.succ[gpu].keys() for gpu in members):
+            continue
+        shells.add(unit)
+        first = min(members, key=lambda gpu: places[gpu].part[1])
+        hops, ring, reached = 0, [first], {first}
+        while ring:
+            for gpu in ring:
+                places[gpu] = Place(unit, ("gpu", min(hops, MOST - 1)))
+            ring = list(dict.fromkeys(o for gpu in ring for o in graph.succ[gpu] if o in inside and o not in reached))
+            reached.update(ring)
+            hops += 1
+    return shells
 
 
 def _ends(graph: "nx.DiGraph", chip: str) -> Hashable:

@@ -28,6 +28,7 @@ GAP = 0.3  # more between GPUs of different PCIe switches or CPUs
 BETWEEN = 0.55  # between two machines
 PAD = 0.16  # between a machine's frame and its boxes
 NAME = 0.14  # more below them, or to the left where wires leave below, for its name
+ASIDE = 0.14  # from a CPU to a wire that passes it
 DEEPEST = 2.3  # arc
 NAMES = {"nvswitch": "NVSwitch", "gpu": "GPU", "pcie": "PCIe switch", "cpu": "CPU", "nic": "NIC", "machine": "machine"}
 
@@ -133,10 +134,10 @@ class _Plan:
         for before, gpu in zip([None, *of["gpu"]], of["gpu"] + of["machine"], strict=False):
             x += self._gap(before, gpu) if before is not None else 0.0
             self.x[gpu] = x
-        for kind in ("pcie", "nvswitch", "nic", "cpu"):
+        on_cpu = any(all(self.boxes[o].kind in ("cpu", "switch") for o in self.near[n]) for n in of["nic"])
+        for kind in ("pcie", "nvswitch", *(("cpu", "nic") if on_cpu else ("nic", "cpu"))):
             for level in sorted({self.level[n] for n in of[kind]}, reverse=True):
-                row = [n for n in of[kind] if self.level[n] == level]
-                self._row(row, dodge=kind == "cpu")
+                self._row([n for n in of[kind] if self.level[n] == level])
         left = min(self.x[n] - self.width[n] / 2 for n in group)
         for n in group:
             self.x[n] += start - left
@@ -149,10 +150,11 @@ class _Plan:
         hubs = [{o for o in self.near[n] if self.boxes[o].kind in ("pcie", "cpu")} for n in (a, b)]
         return 1 + (GAP if all(hubs) and not hubs[0] & hubs[1] else 0.0)
 
-    def _row(self, row: list[int], dodge: bool = False) -> None:
+    def _row(self, row: list[int]) -> None:
         """Place the boxes of a row near what they are cabled to, side by side, and stretch them over what is below."""
         wanted = {n: self._wanted(n) for n in row}
         row = sorted(row, key=lambda n: (wanted[n], n))
+        dodge = any(self.boxes[n].kind == "cpu" and list(self._passing(n)) for n in row)
         if not dodge:
             self._stretch(row)
         for n, x in zip(row, spread([wanted[n] for n in row], [self.width[n] + 1 - WIDTH for n in row]), strict=True):
@@ -170,13 +172,13 @@ class _Plan:
     def _placed(self, n: int) -> list[int]:
         """What a box is cabled to and that has its place; a switch's neighbours towards the machines, if there are."""
         placed = [o for o in self.near[n] if o in self.x and self.level[o] != self.level[n]]
-        if self.boxes[n].kind in ("switch", "pcie"):
+        if self.boxes[n].kind in ("switch", "pcie", "cpu"):
             return [o for o in placed if self.level[o] > self.level[n]] or placed
         return placed
 
     def _stretch(self, row: Sequence[int]) -> None:
         """Make hubs as wide as what is below them, if all of the row have room for it."""
-        if not row or self.boxes[row[0]].kind not in ("switch", "pcie", "nvswitch"):
+        if not row or self.boxes[row[0]].kind not in ("switch", "pcie", "nvswitch", "cpu"):
             return
         spans = []
         for n in row:
@@ -193,7 +195,7 @@ class _Plan:
         for place, n in enumerate(row):
             wires = list(self._passing(n))
             least = self.x[row[place - 1]] + 1 if place else -1e9
-            half = WIDTH / 2 + 0.05
+            half = WIDTH / 2 + ASIDE
             edges = [x + side * half for x in wires for side in (-1, 1)]
             fits = [
                 x

@@ -9,13 +9,12 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from topologies.fold import Fold, Place, Unit, fold_of, joined, stem
+from topologies.fold import LARGEST, MOST, Fold, Place, Unit, fold_of, joined, stem
 
 if TYPE_CHECKING:
     import networkx as nx
 
 FULL = 16  # GPUs up to which every machine is drawn
-LARGEST = 24  # GPUs of a machine that is drawn in full
 MAKES = 2  # of machine that are drawn in full
 Sort = tuple[str, int]  # kind of node, and tier of a switch
 
@@ -142,7 +141,7 @@ def _frames(fold: Fold, is_large: bool) -> tuple[list[Frame], dict[Unit, int]]:
     for unit in fold.names:
         if unit not in fold.machines or len(fold.parts[unit]) == 1:
             continue
-        gpus = sum(kind == "gpu" for kind, _ in fold.parts[unit])
+        gpus = sum(kind == "gpu" for kind, _ in fold.parts[unit])  # as many boxes
         is_first = fold.shape[unit] not in makes and len(makes) < MAKES and gpus <= LARGEST
         makes.add(fold.shape[unit])
         frame[unit] = -1
@@ -168,6 +167,8 @@ def _boxes(fold: Fold, frame: dict[Unit, int]) -> tuple[list[Box], dict[Place, i
             alike = names if unit[0] == "node" else [nodes[0]] * len(names)
             label = nodes[0].removeprefix(f"{names[0]}/") if at >= 0 else _label(alike)
             label = stem(label) if len(nodes) > 1 else label
+            if unit in fold.shells and kind == "gpu" and part[1]:
+                label = f"{part[1]} hop{'s' if part[1] > 1 else ''}" + (" or more" if part[1] == MOST - 1 else "")
             tier = tiers.get(unit, 0) if kind == "switch" else 0
             one_way = nodes[0] in fold.one_way
             boxes.append(Box(label, kind, len(nodes) * len(names), nodes[0], tier, at, one_way=one_way))

@@ -1,5 +1,8 @@
 """The drawing: boxes and wires of a layout, what the wires are, and the heat map, on one page."""
 
+from collections import Counter
+from typing import Any
+
 from matplotlib.figure import Figure
 
 from sim.pictures import Picture
@@ -62,6 +65,9 @@ class _Diagram:
         self.canvas, self.plan, self.scale = canvas, plan, scale
         self.boxes = plan.outline.boxes
         self.x, self.y = x, y
+        self.crowd: Counter[int] = Counter(
+            n for w in plan.arcs for n in (plan.outline.wires[w].a, plan.outline.wires[w].b)
+        )
         self.ports = self._ports()
 
     def at(self, x: float, y: float) -> Point:
@@ -107,6 +113,7 @@ class _Diagram:
         lines = [box.label]
         lines += [f"× {box.nodes:,}"] if box.nodes > 1 else []
         lines += box.holds.split(", ") if box.holds else []
+        lines += ["no peer-to-peer"] if box.one_way else []
         middle = self.at(spot.x, spot.y)
         for place, line in enumerate(lines):
             text, size = fitted(line, 8 if place == 0 else 7, width - 0.08)
@@ -132,19 +139,21 @@ class _Diagram:
                 a, b = self._ends(self.plan.spots[wire.a], self.plan.spots[wire.b])
                 self.canvas.line([(a[0] + shift, a[1]), (b[0] + shift, b[1])], tip, **look)
 
-    def _loop(self, spot: Spot, tip: str, look: dict[str, object]) -> None:
+    def _loop(self, spot: Spot, tip: str, look: dict[str, Any]) -> None:
         """Put an ear on a box: links among those that it stands for."""
         x, y = self.at(spot.right, spot.y - spot.height / 2)
         self.canvas.curve((x - 0.34, y), (x - 0.1, y), -0.16, tip, **look)
 
-    def _arc(self, number: int, wire: Wire, shift: float, tip: str, look: dict[str, object]) -> None:
+    def _arc(self, number: int, wire: Wire, shift: float, tip: str, look: dict[str, Any]) -> None:
+        """Put an arc, thin enough that those of a box stay apart."""
         depth = self.plan.arcs[number]
         side = 1 if depth > 0 else -1
-        ends = []
+        ends, room = [], 2 * look["linewidth"]
         for n in (wire.a, wire.b):
             x, y = self.at(self.plan.spots[n].x, self.plan.spots[n].y + side * self.plan.spots[n].height / 2)
+            room = min(room, 72 * self.plan.spots[n].width * COLUMN * PORTS / self.crowd[n])
             ends.append((x + self.ports[number, n] * self.plan.spots[n].width * COLUMN + shift, y))
-        self.canvas.curve(ends[0], ends[1], depth * ROW, tip, **look)
+        self.canvas.curve(ends[0], ends[1], depth * ROW, tip, **look | {"linewidth": min(look["linewidth"], room / 2)})
 
     def _ends(self, a: Spot, b: Spot) -> tuple[Point, Point]:
         """Return where a straight wire ends: upright where one box is above the other."""
