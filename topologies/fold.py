@@ -131,14 +131,15 @@ def fold_of(graph: "nx.DiGraph") -> Fold:
     shape: dict[Unit, list[Hashable]] = {}
     names: dict[Unit, list[str]] = {}
     parts: dict[Unit, dict[Part, list[str]]] = {}
-    machines = set()
+    machines, met = set(), set()
     for node, data in graph.nodes(data=True):
         unit, part = place[of[node]]
         is_machine = unit[0] == "host" or data["kind"] == "gpu"
         shape.setdefault(unit, [is_machine or stem(node)]).append((part, data.get("gpu"), data.get("flop_rate")))
         names.setdefault(unit, [unit[1]])
-        nodes = parts.setdefault(unit, {}).setdefault(part, [])
-        nodes += [] if of[node] in nodes else [of[node]]
+        if of[node] not in met:
+            parts.setdefault(unit, {}).setdefault(part, []).append(of[node])
+            met.add(of[node])
         if is_machine:
             machines.add(unit)
     links: Counter[Link] = Counter()
@@ -230,7 +231,7 @@ def _places(graph: "nx.DiGraph", of: dict[str, str]) -> dict[str, Place]:
 
 
 def _shells(graph: "nx.DiGraph", of: dict[str, str], places: dict[str, Place]) -> set[Unit]:
-    """Number the GPUs of large machines, if they are cabled to each other, by hops from the first; return the machines."""
+    """Number the GPUs of large machines, if cabled to each other, by hops from the first; return these machines."""
     gpus: dict[Unit, list[str]] = {}
     for node, kind in graph.nodes(data="kind"):
         if kind == "gpu":

@@ -168,7 +168,7 @@ def _boxes(fold: Fold, frame: dict[Unit, int]) -> tuple[list[Box], dict[Place, i
             label = nodes[0].removeprefix(f"{names[0]}/") if at >= 0 else _label(alike)
             label = stem(label) if len(nodes) > 1 else label
             if unit in fold.shells and kind == "gpu" and part[1]:
-                label = f"{part[1]} hop{'s' if part[1] > 1 else ''}" + (" or more" if part[1] == MOST - 1 else "")
+                label = f"{part[1]}{'+' if part[1] == MOST - 1 else ''} hop{'s' if part[1] > 1 else ''}"
             tier = tiers.get(unit, 0) if kind == "switch" else 0
             one_way = nodes[0] in fold.one_way
             boxes.append(Box(label, kind, len(nodes) * len(names), nodes[0], tier, at, one_way=one_way))
