@@ -239,7 +239,7 @@ def _shells(graph: "nx.DiGraph", of: dict[str, str], places: dict[str, Place]) -
     shells = set()
     for unit, members in gpus.items():
         inside = set(members)
-        if len(members) <= LARGEST or not all(inside & graph.succ[gpu].keys() for gpu in members):
+        if len(members) <= LARGEST or any(inside.isdisjoint(graph.succ[gpu]) for gpu in members):
             continue
         shells.add(unit)
         first = min(members, key=lambda gpu: places[gpu].part[1])
