@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 WIDTH, HEIGHT = 0.84, 0.46  # of a box
+MACHINE = 1.45  # width of a machine drawn as one box
 ROW = 1.05  # from row to row
 GAP = 0.3  # more between GPUs of different PCIe switches or CPUs
 BETWEEN = 0.55  # between two machines
@@ -129,7 +130,7 @@ class _Plan:
         """Place what is in a machine, from x = start; return where the next may start."""
         of = {kind: [n for n in group if self.boxes[n].kind == kind] for kind in NAMES}
         if of["machine"]:
-            self.width[group[0]] = 1.3
+            self.width[group[0]] = MACHINE
         x = start
         for before, gpu in zip([None, *of["gpu"]], of["gpu"] + of["machine"], strict=False):
             x += self._gap(before, gpu) if before is not None else 0.0

@@ -1,6 +1,7 @@
 """The drawing: boxes and wires of a layout, what the wires are, and the heat map, on one page."""
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -26,7 +27,9 @@ def draw(picture: Picture) -> tuple[Figure, dict[str, str]]:
     plan = picture.layout
     edges = [*plan.spots, *plan.frames]
     left, right = min(s.left for s in edges), max(s.right for s in edges)
-    top, bottom = min(s.y - s.height / 2 for s in edges), max(s.y + s.height / 2 for s in edges)
+    arcs = {plan.outline.wires[number].a: depth for number, depth in sorted(plan.arcs.items(), key=lambda arc: -arc[1])}
+    rises = [plan.spots[n].y - plan.spots[n].height / 2 + depth for n, depth in arcs.items() if depth < 0]
+    top, bottom = min([*(s.y - s.height / 2 for s in edges), *rises]), max(s.y + s.height / 2 for s in edges)
     bottom = max(bottom, *(plan.rows[-1].y + 0.3 + hang for hang in (0, *plan.arcs.values())))
     listed = entries(plan)
     table, heat = legend_size(listed), heat_size(picture.pairs)
@@ -56,6 +59,14 @@ def _title(canvas: Canvas, picture: Picture, width: float) -> None:
         about += f"; bisection {ways} ({both.how})"
     text, size = fitted(about, 9, width - 0.7)
     canvas.text(0.35, 0.58, text, size, color=PALE)
+
+
+def _small(box: Box) -> Iterator[str]:
+    """Yield what stands below the name of a box."""
+    if box.nodes > 1:
+        yield f"× {box.nodes:,}"
+    if box.one_way:
+        yield "no peer-to-peer"
 
 
 class _Diagram:
@@ -111,9 +122,8 @@ class _Diagram:
         tip += "; no way through but to the CPU" if box.one_way else ""
         self.canvas.box(left, top, width, height, tip, facecolor=fill, edgecolor=edge, linewidth=1.1, zorder=4)
         lines = [box.label]
-        lines += [f"× {box.nodes:,}"] if box.nodes > 1 else []
+        lines += [", ".join(_small(box))] if list(_small(box)) else []
         lines += box.holds.split(", ") if box.holds else []
-        lines += ["no peer-to-peer"] if box.one_way else []
         middle = self.at(spot.x, spot.y)
         for place, line in enumerate(lines):
             text, size = fitted(line, 8 if place == 0 else 7, width - 0.08)

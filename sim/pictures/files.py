@@ -14,7 +14,12 @@ from sim.pictures.drawing import draw
 from sim.pictures.page import page
 
 DPI = 160
-SETTINGS: dict[Any, Any] = {"svg.hashsalt": "ringloom", "svg.fonttype": "none", "path.simplify": False, "text.hinting": "none"}
+SETTINGS: dict[Any, Any] = {
+    "svg.hashsalt": "ringloom",
+    "svg.fonttype": "none",
+    "path.simplify": False,
+    "text.hinting": "none",
+}
 NOTHING = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
