@@ -8,6 +8,7 @@ from pathlib import Path
 from topologies.files.facts import FileError
 
 MOST = 32 * 2**20  # bytes; the listing of a fabric of 10,000 hosts has about 10 MB
+MOST_MEMBERS = 1024  # of a gzip file; block compressors write one for each 64 KiB
 GZIP = b"\x1f\x8b"
 ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 JUNK = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")  # what no text has: controls but tab and line ends
@@ -22,8 +23,8 @@ def load(path: str) -> str:
     try:
         with Path(path).open("rb") as file:
             raw = file.read(MOST + 1)
-    except OSError as error:
-        raise FileError(path, f"cannot be read: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:  # a path with a null character is a ValueError
+        raise FileError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if raw.startswith(GZIP):
         raw = _unpacked(raw, path)
     if len(raw) > MOST:
@@ -40,11 +41,22 @@ def load(path: str) -> str:
 
 
 def _unpacked(raw: bytes, path: str) -> bytes:
-    """Return what a gzip file holds, as far as one byte too many."""
-    try:
-        return zlib.decompressobj(wbits=31).decompress(raw, MOST + 1)
-    except zlib.error as error:
-        raise FileError(path, f"cannot be unpacked: {error}") from None
+    """Return what a gzip file holds, all of its members, as far as one byte too many."""
+    texts: list[bytes] = []
+    room = MOST + 1
+    while raw.startswith(GZIP) and room:
+        member = zlib.decompressobj(wbits=31)
+        try:
+            texts.append(member.decompress(raw, room))
+        except zlib.error as error:
+            raise FileError(path, f"cannot be unpacked: {error}") from None
+        room -= len(texts[-1])
+        if not member.eof and room:
+            raise FileError(path, "cannot be unpacked: the gzip file is cut, its end is missing")
+        if len(texts) > MOST_MEMBERS:
+            raise FileError(path, f"cannot be unpacked: more than {MOST_MEMBERS} gzip files in one")
+        raw = member.unused_data
+    return b"".join(texts)
 
 
 def _decoded(raw: bytes, path: str) -> str:
