@@ -9,7 +9,8 @@ from sim.network import Network
 from sim.state import Floats
 
 MOST_GPUS = 32  # of which each is a row
-MOST_MACHINES = 20  # of more, so many are taken, evenly spaced
+MOST_MACHINES, FEW_MACHINES = 20, 8  # of more, so many are taken, evenly spaced; few of more than LARGE GPUs
+LARGE = 4096
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ def pairs(network: Network) -> Pairs:
         hosts.setdefault(int(machine), []).append(rank)
     by_gpu = network.ranks <= MOST_GPUS or len(hosts) in (1, network.ranks)
     groups = [[rank] for rank in range(network.ranks)] if by_gpu else list(hosts.values())
-    taken = _spaced(len(groups), MOST_GPUS if network.ranks <= MOST_GPUS else MOST_MACHINES)
+    most = MOST_MACHINES if network.ranks <= LARGE else FEW_MACHINES
+    taken = _spaced(len(groups), MOST_GPUS if network.ranks <= MOST_GPUS else most)
     names = tuple(_name(network, groups[k], by_gpu) for k in taken)
     return Pairs(_slowest(network, [groups[k] for k in taken]), names, len(groups), "GPU" if by_gpu else "machine")
 

@@ -74,6 +74,9 @@ class Fold:
             links: Counter[Link] = Counter()
             for link, count in self.links.items():
                 tail, head = link.tail, link.head
+                if tail.unit not in gone and head.unit not in gone:
+                    links[link] += count
+                    continue
                 tail, head = (
                     Place(gone.get(tail.unit, tail.unit), tail.part),
                     Place(gone.get(head.unit, head.unit), head.part),
