@@ -107,11 +107,11 @@ def _switched(name: str, gpu: Gpu, network: Network) -> nx.DiGraph:
     """Return a machine of eight GPUs around an NVSwitch, and eight NICs not yet attached."""
     one = machine(name, gpu)
     one.graph["network"] = network
-    one.graph["sources"]["nvlink.bandwidth"] = gpu.source if "nvlinks" in gpu.recalled else NVLINK_SOURCE
+    one.graph["sources"]["nvlink.bandwidth"] = gpu.source if "links" in gpu.recalled else NVLINK_SOURCE
     one.graph["assumptions"].append(NVSWITCH_LINK.of("nvlink.latency"))
     one.add_node("nvswitch", kind="nvswitch")
     for i in range(8):
         one.add_node(f"gpu{i}", **gpu.node(i), nic=f"nic{i}")
         one.add_node(f"nic{i}", kind="nic")
-        cable(one, f"gpu{i}", "nvswitch", Link("nvlink", gpu.nvlink_total, NVSWITCH_LINK.latency))
+        cable(one, f"gpu{i}", "nvswitch", Link("nvlink", gpu.link_total, NVSWITCH_LINK.latency))
     return one
