@@ -1,0 +1,189 @@
+"""From the files that people have to a cluster: what they say, and what had to be assumed, each with its reason."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import networkx as nx
+
+from topologies.cluster import cluster, machine
+from topologies.fabrics import Fabric
+from topologies.fabrics.rail import rail
+from topologies.files import hosts, network, nvlinks, read
+from topologies.files.facts import ClusterFacts, Facts, FileError, MachineFacts, NetworkFacts
+from topologies.files.guess import gpu_named, models
+from topologies.files.merge import merge, short
+from topologies.hardware import GPUS, Gpu
+from topologies.laws import check, unaccounted
+from topologies.links import Estimate
+from topologies.units import us
+
+if TYPE_CHECKING:
+    from topologies import Topology
+
+_LINK = Estimate(0.7 * us, "that of an NVLink, for want of any")
+
+
+def topology(paths: Sequence[str], gpu: str | None = None, nic: float | None = None) -> "Topology":
+    """Return what files describe, as a topology.
+
+    A machine, which one file describes or several together, is called as `(nodes=1, fabric=rail)`; a whole cluster, of
+    one graph of ours, an ASTRA-sim file or the listing of a network, takes no size. Its graph has, beside name,
+    sources and assumptions, `left_out` (what the files say and the graph has not), `notes` (what readers remarked) and
+    `warnings` (guesses that matter most, a line each).
+
+    Args:
+        paths: of files, read in this order: what one says, a later one does not change.
+        gpu: model of all GPUs, as topologies.hardware.named has it; guessed if neither this nor a file says it.
+        nic: bytes/s of a NIC in one direction, where no file says it.
+    Raises:
+        ValueError: no such GPU, files that are not of one machine, or a graph that would break a law.
+        FileError: a file cannot be used.
+    """
+    facts = [read(path) for path in paths]
+    whole = [one for one in facts if isinstance(one, ClusterFacts)]
+    networks = [one for one in facts if isinstance(one, NetworkFacts)]
+    machines = [one for one in facts if isinstance(one, MachineFacts)]
+    if whole:
+        return _of_cluster(whole[0], facts, gpu, nic)
+    if len(networks) > 1:
+        raise ValueError(f"{networks[0].file} and {networks[1].file} are listings of two networks: give one")
+    if networks:
+        return _of_network(networks[0], machines, gpu, nic)
+    return _of_machine(machines, gpu, nic)
+
+
+def machine_graph(files: Sequence[MachineFacts], gpu: str | None = None, nic: float | None = None) -> nx.DiGraph:
+    """Return the graph of one machine, as topologies.cluster has it.
+
+    Raises:
+        ValueError: as of topology.
+    """
+    merged = merge(files)
+    found = models(merged, gpu)
+    graph = machine(merged.name, found.gpus[0])
+    for other in dict.fromkeys(found.gpus[1:]):
+        graph.graph["sources"] = other.sources() | graph.graph["sources"]
+        graph.graph["assumptions"] += [text for text in other.assumptions() if text not in graph.graph["assumptions"]]
+    graph.graph |= {"left_out": [], "notes": merged.notes, "warnings": [found.warning] if found.warning else []}
+    if found.assumed:
+        graph.graph["assumptions"].append(found.assumed)
+    for rank, (one, model) in enumerate(zip(merged.facts.gpus, found.gpus, strict=True)):
+        graph.add_node(f"gpu{one.index}", **model.node(rank))
+    nvlinks.wire(graph, merged, found)
+    hosts.attach(graph, merged, found, nic)
+    return graph
+
+
+def _of_machine(files: Sequence[MachineFacts], gpu: str | None, nic: float | None) -> "Topology":
+    """Return machines of the kind that files describe, joined by any fabric."""
+    one = machine_graph(files, gpu, nic)
+    named = " and ".join(short(file.file) for file in files)
+
+    def machines(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
+        if nodes > 1 and "network" not in one.graph:
+            raise ValueError(f"nodes {nodes}: {named} shows no NIC to join machines by; --nic 400G gives each GPU one")
+        return _checked(_with_remarks(cluster(one, nodes, fabric), one), named)
+
+    machines()  # a file that cannot be used is refused now
+    return machines
+
+
+def _of_network(
+    listing: NetworkFacts, machines: Sequence[MachineFacts], gpu: str | None, nic: float | None
+) -> "Topology":
+    """Return the hosts of a listing, each a machine."""
+    graph = network.place(listing, lambda ports: _at_host(listing, machines, ports, gpu, nic))
+    _checked(graph, short(listing.file))
+
+    def listed() -> nx.DiGraph:
+        return graph.copy()
+
+    return listed
+
+
+def _at_host(
+    listing: NetworkFacts, machines: Sequence[MachineFacts], ports: int, gpu: str | None, nic: float | None
+) -> nx.DiGraph:
+    """Return the machine that stands at a host: of the files, or else with a GPU for each of its HCAs."""
+    if machines:
+        return machine_graph(machines, gpu, nic)
+    model = gpu_named(gpu) if gpu else network.usual_gpu(listing)
+    one = machine_graph([network.assumed_machine(listing, ports, model)], model.name, None)
+    if gpu is None:
+        one.graph["warnings"] = [f"assumes {model.name}: {short(listing.file)} names no GPU; say --gpu"]
+    return one
+
+
+def _of_cluster(whole: ClusterFacts, facts: Sequence[Facts], gpu: str | None, nic: float | None) -> "Topology":
+    """Return a cluster that a file describes whole, with what it leaves out filled in."""
+    if len(facts) > 1:
+        other = next(one for one in facts if one is not whole)
+        raise ValueError(f"{whole.file} describes a whole cluster: it takes no other file, as {other.file}")
+    if nic is not None:
+        raise ValueError(f"--nic changes nothing: {whole.file} describes a whole cluster, its NICs too")
+    graph = _filled(whole, gpu)
+    _checked(graph, short(whole.file))
+
+    def cluster_of_file() -> nx.DiGraph:
+        return graph.copy()
+
+    return cluster_of_file
+
+
+def _filled(whole: ClusterFacts, asked: str | None) -> nx.DiGraph:
+    """Return a file's graph with the numbers that its GPUs and links lack."""
+    graph, who = whole.graph.copy(), short(whole.file)
+    facts = graph.graph
+    facts["name"] = facts.get("name") or who
+    facts["sources"], facts["assumptions"] = dict(facts.get("sources", {})), list(facts.get("assumptions", ()))
+    facts["notes"] = [f"{who}: {note}" for note in whole.notes]
+    facts.setdefault("left_out", [])
+    facts["warnings"] = []
+    bare = [data for _, data in graph.nodes(data=True) if data.get("kind") == "gpu" and "flop_rate" not in data]
+    if asked is not None and not bare:
+        raise ValueError(f"--gpu {asked} changes nothing: {whole.file} has the numbers of its GPUs")
+    if bare:
+        model = gpu_named(asked) if asked else _usual(whole)
+        for data in bare:
+            data.update({key: value for key, value in model.node(0).items() if key not in ("kind", "rank")})
+        facts["sources"] = model.sources() | facts["sources"]
+        facts["assumptions"] += model.assumptions()
+        if asked is None:
+            facts["assumptions"].append(f"gpu: {model.name}; {who} gives its GPUs no numbers; say --gpu")
+            facts["warnings"].append(f"assumes {model.name}: {who} gives its GPUs no numbers; say --gpu")
+    for _, _, link in graph.edges(data=True):
+        if link.get("latency") is None:
+            link["latency"] = _LINK.latency
+            kind = link.get("kind", "link")
+            if (text := _LINK.of(f"{kind}.latency")) not in facts["assumptions"]:
+                facts["assumptions"].append(text)
+        link.setdefault("kind", "link")
+        link.setdefault("offloaded", True)
+    facts["sources"] |= dict.fromkeys(unaccounted(graph), f"{who} ({whole.format})")
+    return graph
+
+
+def _usual(whole: ClusterFacts) -> Gpu:
+    """Return the GPU taken for a cluster whose file names none."""
+    return GPUS["TPU-v4"] if "tpu" in short(whole.file).lower() else GPUS["H100-SXM5-80"]
+
+
+def _with_remarks(graph: nx.DiGraph, one: nx.DiGraph) -> nx.DiGraph:
+    """Add to a cluster what its machine's files left to remark, and cite the file for the speed of its NICs."""
+    for key in ("left_out", "notes", "warnings"):
+        graph.graph[key] = list(one.graph[key])
+    return graph
+
+
+def _checked(graph: nx.DiGraph, file: str) -> nx.DiGraph:
+    """Return a graph that keeps the laws.
+
+    Raises:
+        FileError: it breaks one.
+    """
+    try:
+        check(graph)
+    except ValueError as error:
+        raise FileError(file, str(error)) from None
+    return graph
+
