@@ -190,13 +190,13 @@ def set_up(asked: Asked, wanted: Wanted, named: Named) -> Setup:
 def _check_files(wanted: Wanted) -> None:
     """Refuse an output that could not be written, before the work."""
     for name, path in (("--trace", wanted.trace), ("--timeline", wanted.timeline)):
-        if path is not None and (fault := _fault(path)):
+        if path is not None and (fault := fault(path)):
             raise ValueError(f"{name} {path} {fault}")
     if wanted.trace and wanted.timeline and os.path.abspath(wanted.trace) == os.path.abspath(wanted.timeline):
         raise ValueError(f"--trace and --timeline name one file, {wanted.trace}: they are two")
 
 
-def _fault(path: str) -> str:
+def fault(path: str) -> str:
     """Why a file cannot be written; empty if nothing is known against it."""
     folder = os.path.dirname(os.path.abspath(path))
     if not path or os.path.isdir(path):

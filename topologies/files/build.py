@@ -109,9 +109,7 @@ def _at_host(
         return machine_graph(machines, gpu, nic)
     model = gpu_named(gpu) if gpu else network.usual_gpu(listing)
     one = machine_graph([network.assumed_machine(listing, ports, model)], model.name, None)
-    if gpu is None:
-        one.graph["warnings"] = [f"assumes {model.name}: {short(listing.file)} names no GPU; say --gpu"]
-    return one
+    return network.with_reasons(one, listing, model, said=gpu is not None)
 
 
 def _of_cluster(whole: ClusterFacts, facts: Sequence[Facts], gpu: str | None, nic: float | None) -> "Topology":

@@ -165,6 +165,27 @@ def assumed_machine(listing: NetworkFacts, ports: int, model: Gpu) -> MachineFac
     )
 
 
+def with_reasons(one: "nx.DiGraph", listing: NetworkFacts, model: Gpu, said: bool) -> "nx.DiGraph":
+    """Return an assumed machine that says so: how many GPUs, which, and how they are joined.
+
+    Args:
+        said: whether somebody said which GPU it is.
+    """
+    who, kind = short(listing.file), model.link_kind
+    facts = one.graph
+    facts["assumptions"] = [text for text in facts["assumptions"] if not text.startswith(f"{kind}: ")]
+    facts["assumptions"].append(f"gpu: one for each HCA of a host; {who} shows no GPUs, a file of the machine would")
+    if not said:
+        facts["assumptions"].append(f"gpu: {model.name}; {who} names none, and its ports are as fast; say --gpu")
+        facts["warnings"] = [f"assumes {model.name}: {who} names no GPU; say --gpu"]
+    if f"{kind}.bandwidth" in facts["sources"]:
+        facts["sources"][f"{kind}.bandwidth"] = model.source
+    facts["assumptions"].append(f"pcie: each GPU shares a switch with its HCA; {who} shows no PCIe")
+    if kind in ("nvlink", "xgmi"):
+        facts["assumptions"].append(f"{kind}: all {model.links} links of a GPU through one switch; {who} shows none")
+    return one
+
+
 def _main(listing: NetworkFacts) -> dict[str, list[str]]:
     """Return host -> its cards in the part of the network that has most of them; hosts of other parts have none."""
     import networkx as nx
