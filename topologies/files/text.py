@@ -22,8 +22,8 @@ def load(path: str) -> str:
     try:
         with Path(path).open("rb") as file:
             raw = file.read(MOST + 1)
-    except OSError as error:
-        raise FileError(path, f"cannot be read: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:  # a path with a null character is a ValueError
+        raise FileError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if raw.startswith(GZIP):
         raw = _unpacked(raw, path)
     if len(raw) > MOST:
@@ -40,11 +40,18 @@ def load(path: str) -> str:
 
 
 def _unpacked(raw: bytes, path: str) -> bytes:
-    """Return what a gzip file holds, as far as one byte too many."""
-    try:
-        return zlib.decompressobj(wbits=31).decompress(raw, MOST + 1)
-    except zlib.error as error:
-        raise FileError(path, f"cannot be unpacked: {error}") from None
+    """Return what a gzip file holds, all of its members, as far as one byte too many."""
+    text = b""
+    while raw.startswith(GZIP) and len(text) <= MOST:
+        member = zlib.decompressobj(wbits=31)
+        try:
+            text += member.decompress(raw, MOST + 1 - len(text))
+        except zlib.error as error:
+            raise FileError(path, f"cannot be unpacked: {error}") from None
+        if not member.eof and len(text) <= MOST:
+            raise FileError(path, "cannot be unpacked: the gzip file is cut, its end is missing")
+        raw = member.unused_data
+    return text
 
 
 def _decoded(raw: bytes, path: str) -> str:
