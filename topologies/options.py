@@ -2,9 +2,9 @@
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -151,7 +151,7 @@ def _is_file(text: str, known: Sequence[str]) -> bool:
     """Tell whether a text names files, and neither something known nor a function in a Python file."""
     if text.partition(":")[0] in known or fabrics.is_own(text):
         return False
-    return Path(text).is_file() or bool({"/", ".", ","} & set(text.partition(":")[0]))
+    return os.path.isfile(text) or bool({"/", ".", ","} & set(text.partition(":")[0]))
 
 
 def _is_ours(fabric: str) -> bool:

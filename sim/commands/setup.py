@@ -190,8 +190,8 @@ def set_up(asked: Asked, wanted: Wanted, named: Named) -> Setup:
 def _check_files(wanted: Wanted) -> None:
     """Refuse an output that could not be written, before the work."""
     for name, path in (("--trace", wanted.trace), ("--timeline", wanted.timeline)):
-        if path is not None and (fault := fault(path)):
-            raise ValueError(f"{name} {path} {fault}")
+        if path is not None and (wrong := fault(path)):
+            raise ValueError(f"{name} {path} {wrong}")
     if wanted.trace and wanted.timeline and os.path.abspath(wanted.trace) == os.path.abspath(wanted.timeline):
         raise ValueError(f"--trace and --timeline name one file, {wanted.trace}: they are two")
 

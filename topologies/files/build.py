@@ -170,6 +170,10 @@ def _with_remarks(graph: nx.DiGraph, one: nx.DiGraph) -> nx.DiGraph:
     """Add to a cluster what its machine's files left to remark, and cite the file for the speed of its NICs."""
     for key in ("left_out", "notes", "warnings"):
         graph.graph[key] = list(one.graph[key])
+    assumed = f"nic.bandwidth: {one.graph.get('cited')}"
+    if assumed in graph.graph["assumptions"]:
+        graph.graph["assumptions"].remove(assumed)
+        graph.graph["sources"]["nic.bandwidth"] = one.graph["cited"]
     return graph
 
 
@@ -184,4 +188,3 @@ def _checked(graph: nx.DiGraph, file: str) -> nx.DiGraph:
     except ValueError as error:
         raise FileError(file, str(error)) from None
     return graph
-

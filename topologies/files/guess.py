@@ -72,15 +72,15 @@ def models(merged: Merged, asked: str | None) -> Models:
     found = next((gpu for gpu in known if gpu), None)
     if found is not None:
         return _as_named(found, known, first or "", facts, said)
-    gpu, reason = _by_architecture(first) if first else _by_links(facts)
-    foreign = first is not None or _is_foreign(facts)
+    linked = facts.links or any(gpu.ports for gpu in facts.gpus)
+    gpu, reason = _by_architecture(first) if first and not linked else _by_links(facts)
     what = f"calls it {first}, of which no numbers are known" if first else "does not name the GPU"
     who = said.partition(" (")[0]
     return Models(
         (gpu,) * len(printed),
         f"gpu: {gpu.name}; {who} {what}: {reason}; say --gpu",
         f"assumes {gpu.name}: {who} {what}; say --gpu",
-        links_known=not foreign,
+        links_known=not _is_foreign(facts),
     )
 
 

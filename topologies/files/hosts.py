@@ -1,4 +1,4 @@
-"""PCIe and NICs of a machine from files: the tree with its numbers, whose NIC is whose, and who may read whose memory."""
+"""PCIe and NICs of a machine from files: which of them, the tree with its numbers, and what it is that joins NICs."""
 
 from collections import Counter
 from dataclasses import replace
@@ -13,9 +13,13 @@ from topologies.files.nearness import Nearness, own_nics, used_nics
 from topologies.hardware import Gpu
 from topologies.links import (
     GPUDIRECT_LINK,
+    HOST_LINK,
     IB_SWITCH_LINK,
+    NCCL_SOURCE,
     NIC_LINK,
+    PCIE_ROOT_LINK,
     PCIE_SWITCH_LINK,
+    SOCKET_LINK,
     Estimate,
     Link,
     cable,
@@ -26,20 +30,12 @@ from topologies.units import GB, Gbit, format_rate, us
 if TYPE_CHECKING:
     import networkx as nx
 
-PCIE_ROOT_LINK = Estimate(
-    0.35 * us, "half of the 0.7 us by which a CPU between two PCIe switches is estimated to delay"
-)
-SOCKET_LINK = Estimate(0.6 * us, "estimate of one more CPU socket on the way")
-HOST_LINK = Estimate(
-    2.1 * us, "half of an estimated 2.2 us between two devices of one CPU and 2.0 us more of host copies"
-)
-NCCL_SOURCE = "https://github.com/NVIDIA/nccl @5067397 (v2.30.7) src/graph/topo.h"
 PCIE_CPU_LINK = Estimate(1.1 * us, "half of an estimated 2.2 us between two devices of one CPU")
 
 # What NCCL takes for the link between two CPUs, GB/s: PCIe GB/s of a GPU from which its machines have such CPUs ->
 # that, and which.
 _SOCKETS = (
-    (50.0, 40.0, "QPI of Sapphire Rapids' successor (ERP), as in hosts of PCIe 5"),
+    (50.0, 22.0, "QPI of Sapphire Rapids, as in hosts of PCIe 5"),
     (25.0, 16.0, "AMD's link, as in hosts of PCIe 4"),
     (0.0, 10.0, "QPI of Skylake, as in hosts of PCIe 3"),
 )
@@ -63,7 +59,7 @@ def attach(graph: "nx.DiGraph", merged: Merged, models: Models, nic: float | Non
         _one_each(graph, gpus, models.gpus[0], nic)
         return
     if not used and _joined(graph, gpus):
-        graph.graph["left_out"].append("PCIe: NVLink joins all GPUs, and no NIC is known that it would lead to")
+        graph.graph["left_out"].append(f"PCIe: {facts.link_kind} joins all GPUs, and the files show no NIC")
         return
     tree = _tree(graph, merged, {**dict.fromkeys(gpus, "gpu"), **dict.fromkeys(used, "nic")}, near)
     direct = _peer_to_peer(graph, merged, models.gpus[0])
@@ -109,7 +105,7 @@ def _tree(graph: "nx.DiGraph", merged: Merged, devices: dict[str, str], near: Ne
         tree, _ = pcie.tree(devices, Nearness(_on_one_cpu(merged)))
         assumed.append(f"pcie: all devices on one CPU; {who} does not say where they are")
     elif len(cpus) > 2:
-        assumed.append(f"socket: each two of {len(cpus)} CPUs (NUMA nodes) are joined; {who} says only that paths cross")
+        assumed.append(f"socket: each two of {len(cpus)} CPUs (NUMA nodes) are joined; {who} does not say which")
     return tree
 
 
@@ -130,11 +126,11 @@ def _peer_to_peer(graph: "nx.DiGraph", merged: Merged, model: Gpu) -> bool:
         return said
     if model.name.startswith("RTX") and "A6000" not in model.name:
         graph.graph["assumptions"].append(
-            f"pcie: through host memory; the driver lets no {model.name} read another's over PCIe, topo -p2p r would say"
+            f"pcie: through host memory; the driver lets no {model.name} read another, topo -p2p r would say"
         )
         return False
     if merged.facts.gpus[1:] and not merged.facts.links:
-        graph.graph["assumptions"].append("pcie: GPUs may read each other's memory (peer to peer); topo -p2p r would say")
+        graph.graph["assumptions"].append("pcie: GPUs have peer-to-peer access; topo -p2p r would say")
     return True
 
 
@@ -144,7 +140,8 @@ def _number(graph: "nx.DiGraph", tree: "nx.DiGraph", merged: Merged, model: Gpu,
     socket, which = next((rate * GB, why) for least, rate, why in _SOCKETS if slot >= least * GB)
     for node, data in tree.nodes(data=True):
         if node in graph and graph.nodes[node]["kind"] != data["kind"]:
-            raise ValueError(f"{merged.facts.file}: a {data['kind']} is called {node}, as is a {graph.nodes[node]['kind']}")
+            both = f"a {data['kind']} and a {graph.nodes[node]['kind']}"
+            raise ValueError(f"{merged.facts.file}: {both} are called {node}")
         graph.add_node(node, **data)
     unknown: Counter[str] = Counter()
     for tail, head, data in tree.edges(data=True):
@@ -202,8 +199,11 @@ def _network(graph: "nx.DiGraph", merged: Merged, used: list[str], model: Gpu, n
     home = short(merged.facts.file)
     if said is not None:
         network = Network(f"NICs of {home}", said, merged.who("speeds"), NIC_LINK, IB_SWITCH_LINK)
+        graph.graph["cited"] = merged.who("speeds")
         if nic is not None and nic != said:
-            raise ValueError(f"nic {format_rate(nic)}: {merged.who('speeds')} says {format_rate(said)}; leave --nic out")
+            raise ValueError(
+                f"nic {format_rate(nic)}: {merged.who('speeds')} says {format_rate(said)}; leave --nic out"
+            )
     elif nic is not None:
         network = Network(f"NICs of {home}", nic, _asked(nic), NIC_LINK, IB_SWITCH_LINK)
     else:

@@ -79,7 +79,7 @@ def read(text: str, file: str) -> NetworkFacts:
         FileError: a line is cut, a port has two peers, or no line is one of a listing.
     """
     listing = _Listing(file)
-    for number, line in enumerate(text.split("\n"), 1):
+    for line in text.split("\n"):
         if _HEAD.match(line) or line.startswith("["):
             _read_blocks(text, listing)
             break
@@ -99,7 +99,9 @@ def _read_blocks(text: str, listing: _Listing) -> None:
             found = _PORT.fullmatch(line.rstrip())
             rate = _RATE.search(found[4]) if found else None
             if not found or not rate:
-                raise FileError(listing.file, f"a line of a port is cut: {line.strip()[:60]!r} has no peer or rate", number)
+                raise FileError(
+                    listing.file, f"a line of a port is cut: {line.strip()[:60]!r} has no peer or rate", number
+                )
             if not here:
                 raise FileError(listing.file, "a port comes before the Switch or Ca that it is of", number)
             peer, quoted = found[2], _QUOTED.search(found[4])
@@ -188,7 +190,8 @@ def _hosts(listing: _Listing) -> tuple[dict[str, list[Port]], dict[str, str], li
     for device, name in said.items():
         if name:
             by_host[name[0]].append((name[1], device))
-    hosts, at = {}, {}
+    hosts: dict[str, list[Port]] = {}
+    at: dict[str, str] = {}
     for host in sorted(by_host, key=natural):
         pairs = sorted(by_host[host], key=lambda pair: natural(pair[0]))
         apart = told_apart({device: card for card, device in pairs})
@@ -211,11 +214,11 @@ def _cables(listing: _Listing, called: dict[str, str]) -> Iterator[Cable]:
         (a, _), (b, _) = sorted(ends, key=lambda end: (end[0][0] != "H", end))
         if a not in called or b not in called:
             continue
-        rate, best = port_rate(width, speed), port_rate(*most[kinds[ends]])
-        if width == 1 and rate is not None:
-            best = max(best or 0.0, LANES * rate)  # no port is sold with one lane
-        expected = best if rate is not None and best is not None and rate < best else None
-        yield Cable(called[a], called[b], rate, f"{width}x{speed}", expected)
+        data = port_rate(width, speed)
+        best = port_rate(*most[kinds[ends]]) or 0.0
+        if width == 1 and data is not None:
+            best = max(best, LANES * data)  # no port is sold with one lane
+        yield Cable(called[a], called[b], data, f"{width}x{speed}", best if data is not None and data < best else None)
 
 
 def _kind(listing: _Listing, device: str) -> str:

@@ -21,9 +21,13 @@ class Nearness:
         known = self.known(a, b)
         return SYS if known is None else known
 
+    def printed(self, a: str, b: str) -> int | None:
+        """Return the class that a file prints for two devices."""
+        return self._near.get((a, b), self._near.get((b, a)))
+
     def known(self, a: str, b: str) -> int | None:
-        """Return the same, None where nobody says more than that NUMA nodes differ."""
-        near = self._near.get((a, b), self._near.get((b, a)))
+        """Return that, or else NODE for two of one NUMA node, which may be nearer; None where nobody says either."""
+        near = self.printed(a, b)
         if near is not None:
             return near
         first, second = self._numa.get(a), self._numa.get(b)

@@ -8,7 +8,6 @@ from topologies.files.facts import Accelerator, Cable, FileError, MachineFacts, 
 from topologies.files.ibnames import listed
 from topologies.files.merge import short
 from topologies.hardware import GPUS, Gpu
-from topologies.links import IB_SWITCH_LINK, NIC_LINK
 from topologies.nics import Network
 from topologies.units import Gbit, format_rate
 
@@ -32,9 +31,10 @@ def fabric_of(listing: NetworkFacts) -> "Fabric":
         able = [host for host, cards in _main(listing).items() if len(cards) >= need]
         if len(able) < len(nics):
             raise ValueError(
-                f"{listing.file} has {len(able)} hosts of at least {need} connected cards: {len(nics)} machines need as many"
+                f"{listing.file} has {len(able)} hosts of at least {need} connected cards, there are {len(nics)} machines"
             )
-        hosts, ends = able[: len(nics)], {}
+        hosts = able[: len(nics)]
+        ends: dict[str, str] = {}
         for host, names in zip(hosts, nics, strict=False):
             ends |= _matched(host, _main(listing)[host], names)
         wire(graph, listing, ends, network)
@@ -60,7 +60,7 @@ def place(listing: NetworkFacts, machine: Callable[[int], "nx.DiGraph"]) -> "nx.
 
     hosts = _main(listing)
     if not hosts:
-        raise FileError(listing.file, "shows no host with a card that is connected to a switch: nowhere for a GPU to be")
+        raise FileError(listing.file, "shows no host with a card that is connected to a switch: no place for a GPU")
     made = {count: machine(count) for count in sorted({len(cards) for cards in hosts.values()})}
     need = {count: [n for n, kind in one.nodes(data="kind") if kind == "nic"] for count, one in made.items()}
     able = {host: cards for host, cards in hosts.items() if 0 < len(need[len(cards)]) <= len(cards)}
@@ -136,7 +136,7 @@ def _account(graph: "nx.DiGraph", listing: NetworkFacts, network: Network, usual
     unknown = sum(one.bandwidth is None for one in listing.cables)
     if unknown:
         graph.graph["assumptions"].append(
-            f"fabric: {format_rate(usual)} for {unknown} cables; {short(listing.file)} gives no rate, most others have this"
+            f"fabric: {format_rate(usual)} for {unknown} cables; {short(listing.file)} gives them no rate"
         )
 
 
@@ -194,7 +194,7 @@ def _main(listing: NetworkFacts) -> dict[str, list[str]]:
     parts = list(nx.connected_components(graph))
     cards = {host: [f"{host}/{port.name}" for port in ports] for host, ports in listing.hosts.items()}
     every = {card for each in cards.values() for card in each}
-    main = max(parts, key=lambda part: len(part & every), default=set())
+    main: set[str] = max(parts, key=lambda part: len(part & every), default=set())
     found = {host: [card.partition("/")[2] for card in each if card in main] for host, each in cards.items()}
     return {host: each for host, each in found.items() if each}
 
@@ -221,10 +221,11 @@ def _add(graph: "nx.DiGraph", one: "nx.DiGraph", host: str, first: int) -> int:
         if "nic" in data:
             placed["nic"] = f"{host}/{data['nic']}"
         if data["kind"] == "gpu":
-            placed["rank"] = first + data["rank"]
+            placed["rank"] = first + int(data["rank"])
         graph.add_node(f"{host}/{name}", **placed)
     graph.add_edges_from((f"{host}/{a}", f"{host}/{b}", dict(link)) for a, b, link in one.edges(data=True))
-    return first + sum(kind == "gpu" for _, kind in one.nodes(data="kind"))
+    gpus: int = sum(kind == "gpu" for _, kind in one.nodes(data="kind"))
+    return first + gpus
 
 
 def _say_who_is_left(

@@ -12,7 +12,7 @@ from topologies.files.facts import Accelerator
 from topologies.files.guess import Models, data_rate, ports_of
 from topologies.files.merge import Merged
 from topologies.hardware import Gpu
-from topologies.links import NVLINK_DIRECT, NVSWITCH_LINK, Link, cable
+from topologies.links import NVLINK_DIRECT, NVSWITCH_LINK, XGMI_DIRECT, Link, cable
 from topologies.units import GB
 
 if TYPE_CHECKING:
@@ -48,8 +48,9 @@ def wire(graph: "nx.DiGraph", merged: Merged, models: Models) -> None:
         return
     found = read(merged, models)
     rate, coded = _rate(merged, models)
-    latency = NVSWITCH_LINK if found.up is not None else NVLINK_DIRECT
     kind = facts.link_kind
+    direct = XGMI_DIRECT if kind == "xgmi" else NVLINK_DIRECT
+    latency = NVSWITCH_LINK if found.up is not None else direct
     graph.graph["assumptions"] += [f"{kind}: {found.why}", latency.of(f"{kind}.latency")]
     _account(graph, merged, models, rate, coded)
     if found.up is not None:
@@ -88,14 +89,22 @@ def read(merged: Merged, models: Models) -> Reading:
     if facts.switched:
         return Reading(most, f"through NVSwitches; {who} says so")
     if facts.switched is False or facts.link_kind != "nvlink" or not models.links_known:
-        return Reading(None, f"cables between pairs, {shown} links each; as {who} counts them")
+        return Reading(None, f"cables between pairs of GPUs, {shown} a pair; as {who} counts them")
     fits = all(sums[gpu] <= total[gpu] for gpu in sums)
-    if n == 2 and each == total[facts.gpus[0].index] and each > 4 and "PCIe" not in model.name and "NVL" not in model.name:
-        return Reading(most, f"through NVSwitches; {who} shows {each} links, all that a {model.name} has, to its one peer")
+    if (
+        n == 2
+        and each == total[facts.gpus[0].index]
+        and each > 4
+        and "PCIe" not in model.name
+        and "NVL" not in model.name
+    ):
+        return Reading(
+            most, f"through NVSwitches; {who} shows {each} links, all that a {model.name} has, to its one peer"
+        )
     if fits:
         return Reading(
             None,
-            f"cables between pairs, {shown} links each; {max(sums.values())} to all peers of a GPU "
+            f"cables between pairs of GPUs, {shown} a pair; {max(sums.values())} to all peers of a GPU "
             f"are within the {max(total.values())} of {model.name}",
         )
     if like_switches and all(most[gpu] <= total[gpu] for gpu in most):

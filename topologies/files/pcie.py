@@ -34,7 +34,8 @@ def tree(devices: Mapping[str, str], near: Nearness) -> tuple["nx.DiGraph", list
         graph.add_node(name, kind=kind)
     names = list(devices)
     pairs = [(a, b, near.known(a, b)) for i, a in enumerate(names) for b in names[i + 1 :]]
-    top, met = {name: name for name in names}, {}
+    top = {name: name for name in names}
+    met: dict[tuple[str, str], int] = {}
     counts: dict[str, int] = defaultdict(int)
     for level in (PIX, PXB, NODE):
         groups = _groups(names, [(a, b) for a, b, value in pairs if value is not None and value <= level])
@@ -56,7 +57,8 @@ def tree(devices: Mapping[str, str], near: Nearness) -> tuple["nx.DiGraph", list
         for b in cpus[i + 1 :]:
             _join(graph, a, b, "socket")
     wanted = {PHB: NODE}  # one CPU is one node, whatever bridges it has
-    bent = [(a, b, v) for a, b, v in pairs if v is not None and met.get((a, b), SYS) < wanted.get(v, v)]
+    printed = [(a, b, near.printed(a, b)) for a, b, _ in pairs]
+    bent = [(a, b, v) for a, b, v in printed if v is not None and met.get((a, b), SYS) < wanted.get(v, v)]
     return graph, _bent(bent, met)
 
 
