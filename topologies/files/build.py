@@ -1,6 +1,7 @@
 """From the files that people have to a cluster: what they say, and what had to be assumed, each with its reason."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import networkx as nx
@@ -10,17 +11,14 @@ from topologies.fabrics import Fabric
 from topologies.fabrics.rail import rail
 from topologies.files import hosts, network, nvlinks, read
 from topologies.files.facts import ClusterFacts, Facts, FileError, MachineFacts, NetworkFacts
-from topologies.files.guess import gpu_named, models
-from topologies.files.merge import merge, short
-from topologies.hardware import GPUS, Gpu
-from topologies.laws import check, unaccounted
-from topologies.links import Estimate
-from topologies.units import us
+from topologies.files.guess import gpu_named, models, silent_links
+from topologies.files.merge import Merged, merge, short
+from topologies.files.whole import filled
+from topologies.hardware import Gpu
+from topologies.laws import check
 
 if TYPE_CHECKING:
     from topologies import Topology
-
-_LINK = Estimate(0.7 * us, "that of an NVLink, for want of any")
 
 
 def topology(paths: Sequence[str], gpu: str | None = None, nic: float | None = None) -> "Topology":
@@ -60,6 +58,11 @@ def machine_graph(files: Sequence[MachineFacts], gpu: str | None = None, nic: fl
     """
     merged = merge(files)
     found = models(merged, gpu)
+    silent = silent_links(merged.facts, found.gpus[0])
+    if silent:
+        links, switched = silent
+        kind = found.gpus[0].link_kind
+        merged.facts = replace(merged.facts, links=links, switched=switched, link_kind=kind)
     graph = machine(merged.name, found.gpus[0])
     for other in dict.fromkeys(found.gpus[1:]):
         graph.graph["sources"] = other.sources() | graph.graph["sources"]
@@ -70,8 +73,24 @@ def machine_graph(files: Sequence[MachineFacts], gpu: str | None = None, nic: fl
     for rank, (one, model) in enumerate(zip(merged.facts.gpus, found.gpus, strict=True)):
         graph.add_node(f"gpu{one.index}", **model.node(rank))
     nvlinks.wire(graph, merged, found)
+    if silent:
+        _say_silent(graph, merged, found.gpus[0])
     hosts.attach(graph, merged, found, nic)
     return graph
+
+
+def _say_silent(graph: nx.DiGraph, merged: Merged, model: Gpu) -> None:
+    """Say that links are those of the GPU's board, since the file shows none."""
+    kind, who = model.link_kind, short(merged.facts.file)
+    facts = graph.graph
+    facts["assumptions"] = [text for text in facts["assumptions"] if not text.startswith(f"{kind}: ")]
+    how = "through switches" if merged.facts.switched else "between all pairs"
+    facts["assumptions"].append(
+        f"{kind}: {model.links} links a GPU, {how}; {who} shows none, as files made for NCCL do not; topo -m would"
+    )
+    facts["warnings"].append(f"assumes {kind} {how}: {who} shows none; topo -m of the machine would")
+    if f"{kind}.bandwidth" in facts["sources"]:
+        facts["sources"][f"{kind}.bandwidth"] = model.source
 
 
 def _of_machine(files: Sequence[MachineFacts], gpu: str | None, nic: float | None) -> "Topology":
@@ -117,53 +136,13 @@ def _of_cluster(whole: ClusterFacts, facts: Sequence[Facts], gpu: str | None, ni
     if len(facts) > 1:
         other = next(one for one in facts if one is not whole)
         raise ValueError(f"{whole.file} describes a whole cluster: it takes no other file, as {other.file}")
-    if nic is not None:
-        raise ValueError(f"--nic changes nothing: {whole.file} describes a whole cluster, its NICs too")
-    graph = _filled(whole, gpu)
+    graph = filled(whole, gpu, nic)
     _checked(graph, short(whole.file))
 
     def cluster_of_file() -> nx.DiGraph:
         return graph.copy()
 
     return cluster_of_file
-
-
-def _filled(whole: ClusterFacts, asked: str | None) -> nx.DiGraph:
-    """Return a file's graph with the numbers that its GPUs and links lack."""
-    graph, who = whole.graph.copy(), short(whole.file)
-    facts = graph.graph
-    facts["name"] = facts.get("name") or who
-    facts["sources"], facts["assumptions"] = dict(facts.get("sources", {})), list(facts.get("assumptions", ()))
-    facts["notes"] = [f"{who}: {note}" for note in whole.notes]
-    facts.setdefault("left_out", [])
-    facts["warnings"] = []
-    bare = [data for _, data in graph.nodes(data=True) if data.get("kind") == "gpu" and "flop_rate" not in data]
-    if asked is not None and not bare:
-        raise ValueError(f"--gpu {asked} changes nothing: {whole.file} has the numbers of its GPUs")
-    if bare:
-        model = gpu_named(asked) if asked else _usual(whole)
-        for data in bare:
-            data.update({key: value for key, value in model.node(0).items() if key not in ("kind", "rank")})
-        facts["sources"] = model.sources() | facts["sources"]
-        facts["assumptions"] += model.assumptions()
-        if asked is None:
-            facts["assumptions"].append(f"gpu: {model.name}; {who} gives its GPUs no numbers; say --gpu")
-            facts["warnings"].append(f"assumes {model.name}: {who} gives its GPUs no numbers; say --gpu")
-    for _, _, link in graph.edges(data=True):
-        if link.get("latency") is None:
-            link["latency"] = _LINK.latency
-            kind = link.get("kind", "link")
-            if (text := _LINK.of(f"{kind}.latency")) not in facts["assumptions"]:
-                facts["assumptions"].append(text)
-        link.setdefault("kind", "link")
-        link.setdefault("offloaded", True)
-    facts["sources"] |= dict.fromkeys(unaccounted(graph), f"{who} ({whole.format})")
-    return graph
-
-
-def _usual(whole: ClusterFacts) -> Gpu:
-    """Return the GPU taken for a cluster whose file names none."""
-    return GPUS["TPU-v4"] if "tpu" in short(whole.file).lower() else GPUS["H100-SXM5-80"]
 
 
 def _with_remarks(graph: nx.DiGraph, one: nx.DiGraph) -> nx.DiGraph:

@@ -124,11 +124,45 @@ def _by_links(facts: MachineFacts) -> tuple[Gpu, str]:
     if ports:
         counts = [ports]
     if not counts:
-        if facts.nics:
-            return GPUS["L40S-48"], "it has NICs and no NVLink"
-        return GPUS["RTX4090-24"], "it has neither NVLink nor NICs"
+        return _on_pcie(facts)
     name, reason = _nvidia(n, counts, all_pairs=len(facts.links) == n * (n - 1) // 2)
     return GPUS[name], reason
+
+
+def _on_pcie(facts: MachineFacts) -> tuple[Gpu, str]:
+    """Return the GPU of a machine whose files show no NVLink, and why."""
+    n, fast = len(facts.gpus), 0.0
+    if facts.tree is not None:
+        fast = max((rate for _, _, rate in facts.tree.edges(data="bandwidth") if rate), default=0.0)
+    if facts.tree is not None and n >= 8 and len(facts.nics) >= n // 2:
+        like = "it shows eight GPUs or more, with NICs, as boards with NVLink have"
+        return (GPUS["H100-SXM5-80"], f"{like}, on PCIe 5") if fast > 50 * GB else (GPUS["A100-SXM4-80"], like)
+    if facts.format.startswith("NCCL"):
+        return GPUS["A100-PCIe-80"], "a GPU of servers that does without NVLink stands in for it"
+    if facts.nics:
+        return GPUS["L40S-48"], "it shows NICs and no NVLink"
+    return GPUS["RTX4090-24"], "it shows neither NVLink nor NICs"
+
+
+def silent_links(facts: MachineFacts, gpu: Gpu) -> tuple[dict[tuple[int, int], int], bool] | None:
+    """Return the links that a board of this GPU has, where files cannot show links, and whether through switches.
+
+    A topology file that is given to NCCL leaves NVLink out: NCCL finds it by itself.
+    """
+    indices = [one.index for one in facts.gpus]
+    if facts.links or facts.tree is None or not facts.format.startswith("NCCL topology") or len(indices) < 2:
+        return None
+    pairs = [(min(a, b), max(a, b)) for i, a in enumerate(indices) for b in indices[i + 1 :]]
+    if not gpu.name.startswith(_BOARDS):
+        return None
+    each, rest = divmod(gpu.links, len(indices) - 1)
+    cabled = len(indices) <= 4 or gpu.link_kind == "xgmi"
+    if cabled and (rest or not each):
+        return None
+    return dict.fromkeys(pairs, each if cabled else gpu.links), not cabled
+
+
+_BOARDS = ("A100-SXM", "A800-SXM", "H100-SXM", "H800-SXM", "H200-SXM", "H20-", "B200-SXM", "MI300X")
 
 
 def _nvidia(n: int, counts: Sequence[int], all_pairs: bool) -> tuple[str, str]:

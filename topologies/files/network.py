@@ -30,9 +30,8 @@ def fabric_of(listing: NetworkFacts) -> "Fabric":
         need = max(map(len, nics))
         able = [host for host, cards in _main(listing).items() if len(cards) >= need]
         if len(able) < len(nics):
-            raise ValueError(
-                f"{listing.file} has {len(able)} hosts of at least {need} connected cards, there are {len(nics)} machines"
-            )
+            have = f"{listing.file} has {len(able)} hosts of at least {need} connected cards"
+            raise ValueError(f"{have}: {len(nics)} machines need as many")
         hosts = able[: len(nics)]
         ends: dict[str, str] = {}
         for host, names in zip(hosts, nics, strict=False):
