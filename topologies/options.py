@@ -57,11 +57,11 @@ def cluster_options(command: _Command) -> _Command:
 
 
 def size_options(command: _Command) -> _Command:
-    """Give a click command all of cluster_options but --cluster, which it has to give itself."""
+    """Give a click command all of cluster_options but --cluster; `named` has an empty one, which it replaces."""
 
     @functools.wraps(command)
     def with_record(*args: Any, **given: Any) -> Any:
-        said = {each.name: given.pop(each.name) for each in fields(Named)}
+        said = {each.name: given.pop(each.name, "") for each in fields(Named)}
         return command(*args, named=Named(**said), **given)
 
     decorated: Any = with_record

@@ -44,23 +44,19 @@ class _Listing:
     names: dict[str, str] = field(default_factory=dict)
     headed: set[str] = field(default_factory=set)  # devices that have lines of their own
     peers: dict[End, End] = field(default_factory=dict)
-    rates: dict[frozenset[End], tuple[int, str]] = field(default_factory=dict)
+    rates: dict[tuple[End, End], tuple[int, str]] = field(default_factory=dict)  # lesser end first
 
     def add(self, a: End, b: End, width: int, speed: str, line: int) -> None:
         """Take down one line, which is a cable seen from one end."""
         if a == b:
             raise FileError(self.file, f"port {a[1]} of {self.called(a[0])} is joined to itself", line)
         for end, other in ((a, b), (b, a)):
-            known = self.peers.get(end)
-            if known is not None and known != other:
-                raise FileError(
-                    self.file,
-                    f"port {end[1]} of {self.called(end[0])} is joined to two: "
-                    f"{self.called(known[0])} and {self.called(other[0])}",
-                    line,
-                )
+            known = self.peers.get(end, other)
+            if known != other:
+                both = f"{self.called(known[0])} and {self.called(other[0])}"
+                raise FileError(self.file, f"port {end[1]} of {self.called(end[0])} is joined to two: {both}", line)
         self.peers[a] = b
-        self.rates.setdefault(frozenset((a, b)), (width, speed))
+        self.rates.setdefault((a, b) if a < b else (b, a), (width, speed))
 
     def called(self, device: str) -> str:
         """Name a device for an error."""
@@ -204,18 +200,15 @@ def _hosts(listing: _Listing) -> tuple[dict[str, list[Port]], dict[str, str], li
 
 def _cables(listing: _Listing, called: dict[str, str]) -> Iterator[Cable]:
     """Return the cables between what was named, with what those have that trained down."""
-    usual: dict[tuple[str, ...], Counter[tuple[int, str]]] = defaultdict(Counter)
-    kinds = {}
-    for ends, rate in listing.rates.items():
-        kinds[ends] = tuple(sorted(_kind(listing, device) for device, _ in ends))
-        usual[kinds[ends]][rate] += 1
-    most = {kind: rates.most_common(1)[0][0] for kind, rates in usual.items()}
-    for ends, (width, speed) in listing.rates.items():
-        (a, _), (b, _) = sorted(ends, key=lambda end: (end[0][0] != "H", end))
+    kinds = {device: _kind(listing, device) for device in listing.names}
+    usual: dict[tuple[str, str], Counter[tuple[int, str]]] = defaultdict(Counter)
+    for ((a, _), (b, _)), rate in listing.rates.items():
+        usual[kinds[a], kinds[b]][rate] += 1
+    most = {pair: port_rate(*rates.most_common(1)[0][0]) or 0.0 for pair, rates in usual.items()}
+    for ((a, _), (b, _)), (width, speed) in listing.rates.items():  # a card, H-..., is less than a switch, S-...
         if a not in called or b not in called:
             continue
-        data = port_rate(width, speed)
-        best = port_rate(*most[kinds[ends]]) or 0.0
+        data, best = port_rate(width, speed), max(most[kinds[a], kinds[b]], most.get((kinds[b], kinds[a]), 0.0))
         if width == 1 and data is not None:
             best = max(best, LANES * data)  # no port is sold with one lane
         yield Cable(called[a], called[b], data, f"{width}x{speed}", best if data is not None and data < best else None)

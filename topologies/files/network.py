@@ -28,14 +28,16 @@ def fabric_of(listing: NetworkFacts) -> "Fabric":
 
     def fabric(graph: "nx.DiGraph", nics: Sequence[Sequence[str]], network: Network) -> None:
         need = max(map(len, nics))
-        able = [host for host, cards in _main(listing).items() if len(cards) >= need]
+        cards = _main(listing)
+        able = [host for host in cards if len(cards[host]) >= need]
         if len(able) < len(nics):
-            have = f"{listing.file} has {len(able)} hosts of at least {need} connected cards"
+            most = max(map(len, cards.values()), default=0)
+            have = f"{listing.file} has {len(able)} hosts of at least {need} connected cards, none of more than {most}"
             raise ValueError(f"{have}: {len(nics)} machines need as many")
         hosts = able[: len(nics)]
         ends: dict[str, str] = {}
         for host, names in zip(hosts, nics, strict=False):
-            ends |= _matched(host, _main(listing)[host], names)
+            ends |= _matched(host, cards[host], names)
         wire(graph, listing, ends, network)
         graph.graph["assumptions"] += [
             f"fabric: machines stand at hosts {listed(hosts, 4)} of {short(listing.file)}, the first that have "
@@ -104,16 +106,16 @@ def wire(graph: "nx.DiGraph", listing: NetworkFacts, ends: Ends, network: Networ
             a, b = sorted((names[one.a], names[one.b]))
             bundles[a, b].append(one)
     used = nx.Graph(list(bundles))
-    reached = set().union(*(nx.node_connected_component(used, nic) for nic in ends.values() if nic in used))
+    held = set(ends.values())
+    reached = {node for part in nx.connected_components(used) if part & held for node in part}
     rates = [one.bandwidth for one in listing.cables if one.bandwidth]
     usual = Counter(rates).most_common(1)[0][0] if rates else network.bandwidth
-    is_nic = set(ends.values())
     for (a, b), cables in bundles.items():
         if a not in reached:
             continue
-        kind = "nic" if a in is_nic or b in is_nic else "fabric"
+        kind = "nic" if a in held or b in held else "fabric"
         for node in (a, b):
-            if node not in is_nic:
+            if node not in held:
                 graph.add_node(node, kind="switch")
         rate = sum(one.bandwidth or usual for one in cables)
         whole = sum(one.expected or one.bandwidth or usual for one in cables)
