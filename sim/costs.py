@@ -244,7 +244,8 @@ def peak(gpu: str, dtype: str) -> float | None:
 
 def _rate(dtype: str) -> str:
     """What a GPU's rate for a dtype is called."""
-    return PEAK_OF.get(dtype) or ("fp8" if ITEMSIZE[dtype] == 1 else "bf16")
+    half = "fp16" if dtype == "float16" else "bf16"
+    return PEAK_OF.get(dtype) or ("fp8" if ITEMSIZE[dtype] == 1 else half)
 
 
 def _shared(values: list[float]) -> Floats:

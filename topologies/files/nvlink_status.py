@@ -17,14 +17,14 @@ MOST_LINKS = 128  # of a GPU
 MOST_GPUS = 1024
 
 HEAD = re.compile(r"[ \t]*GPU (\d{1,4}):[ \t]*(.*)")
-UUID = re.compile(r"[ \t]*\(UUID:?.*")
+UUID = re.compile(r"[ \t]*\((?:UUID.*|U{0,2}I?$)")
 LINK = re.compile(r"[ \t]*Link[ \t]+(\d{1,4})[ \t]*:[ \t]*(.*)")
 LINK_BEGUN = re.compile(r"[ \t]*Link\b")
 RATE = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)[ \t]*GB/s")
 ELIDED = re.compile(r"[ \t]*\[?(?:\.{2,}|\u2026)\]?[ \t]*")
 INACTIVE = re.compile(r"(?i)<?inactive>?")
 ALL_DOWN = re.compile(r"(?i)all links are inactive")
-GPU_LINE = re.compile(r"^[ \t>]{0,200}GPU \d{1,4}:[^\n]*(?:\(UUID|\n[ \t>]{0,200}Link[ \t]+\d)", re.MULTILINE)
+GPU_LINE = re.compile(r"^[ \t>]{0,200}GPU \d{1,4}:[^\n]{0,300}(?:\(UUID|\n[ \t>]{0,200}Link[ \t]+\d)", re.MULTILINE)
 
 
 @dataclass
@@ -50,6 +50,8 @@ def read(text: str, file: str) -> MachineFacts:
         FileError: links are left out (`[...]`), missing or of no rate, or a GPU stands twice and differs.
     """
     found, mig = _found(text, file)
+    if not found:
+        raise FileError(file, "holds no line such as `GPU 0: NVIDIA H100 80GB HBM3 (UUID: ...)`")
     gpus = _merged(found, file)
     _alike(gpus, file)
     rates = {rate for gpu in gpus for rate in gpu.rates if rate}
@@ -131,11 +133,13 @@ def _merged(found: list[_Gpu], file: str) -> list[_Gpu]:
 def _alike(gpus: list[_Gpu], file: str) -> None:
     """Refuse a GPU that shows fewer links than another one of its model: every link has a line, active or not."""
     end = max(gpu.last for gpu in gpus)
-    most: dict[str | None, int] = {}
+    most: dict[str, int] = {}
     for gpu in gpus:
-        most[gpu.model] = max(most.get(gpu.model, 0), len(gpu.rates))
+        most[gpu.model or ""] = max(most.get(gpu.model or "", 0), len(gpu.rates))
     for gpu in gpus:
-        count = most[gpu.model]
+        count = most[gpu.model or ""]
+        if gpu.last == end and not gpu.rates:  # the paste may end inside its name
+            count = max(links for model, links in most.items() if model.startswith(gpu.model or ""))
         if len(gpu.rates) < count and not gpu.all_down:
             said = f"{len(gpu.rates)} of {count} links"
             wrong = (

@@ -10,7 +10,7 @@ LONGEST_LINE = 100_000  # characters; a row of 1,024 devices has about 10,000
 
 ELLIPSIS = re.compile(r"\[?(?:\.{2,}|\u2026)\]?")  # what stands for lines or columns that somebody left out
 # Some viewers eat the escape character of a colour and show the rest, or write it in letters.
-LOST_COLOUR = re.compile(r"(?:\^\[|\\x1b|\\033|\\e|\u241b|\ufffd)?\[(?:\d{1,3}(?:;\d{1,3}){0,4})?m")
+LOST_COLOUR = re.compile(r"(?:(?:\^\[|\\x1b|\\033|\\e|\u241b|\ufffd)\[(?:\d{1,3})?|\[\d{1,3})(?:;\d{1,3}){0,4}m")
 QUOTE = re.compile(r"^[ \t]{0,8}>(?:[ \t]?>)*[ ]?")  # of a mail or an issue
 FENCE = re.compile(r"[ \t]*(?:```|~~~)[\w-]*[ \t]*")
 
@@ -31,10 +31,8 @@ def lines(text: str, file: str, tool: str) -> list[str]:
 
 def _plain(line: str) -> str:
     """Return a line without quote mark and trailing blanks; one that is too long to be of use is passed over."""
-    line = line.rstrip()
-    if len(line) > LONGEST_LINE or FENCE.fullmatch(line):
-        return ""
-    return QUOTE.sub("", line, count=1)
+    line = QUOTE.sub("", line.rstrip(), count=1)
+    return "" if len(line) > LONGEST_LINE or FENCE.fullmatch(line) else line
 
 
 def quoted(text: str, most: int = 40) -> str:

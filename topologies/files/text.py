@@ -8,6 +8,7 @@ from pathlib import Path
 from topologies.files.facts import FileError
 
 MOST = 32 * 2**20  # bytes; the listing of a fabric of 10,000 hosts has about 10 MB
+MOST_MEMBERS = 1024  # of a gzip file; block compressors write one for each 64 KiB
 GZIP = b"\x1f\x8b"
 ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 JUNK = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")  # what no text has: controls but tab and line ends
@@ -41,17 +42,21 @@ def load(path: str) -> str:
 
 def _unpacked(raw: bytes, path: str) -> bytes:
     """Return what a gzip file holds, all of its members, as far as one byte too many."""
-    text = b""
-    while raw.startswith(GZIP) and len(text) <= MOST:
+    texts: list[bytes] = []
+    room = MOST + 1
+    while raw.startswith(GZIP) and room:
         member = zlib.decompressobj(wbits=31)
         try:
-            text += member.decompress(raw, MOST + 1 - len(text))
+            texts.append(member.decompress(raw, room))
         except zlib.error as error:
             raise FileError(path, f"cannot be unpacked: {error}") from None
-        if not member.eof and len(text) <= MOST:
+        room -= len(texts[-1])
+        if not member.eof and room:
             raise FileError(path, "cannot be unpacked: the gzip file is cut, its end is missing")
+        if len(texts) > MOST_MEMBERS:
+            raise FileError(path, f"cannot be unpacked: more than {MOST_MEMBERS} gzip files in one")
         raw = member.unused_data
-    return text
+    return b"".join(texts)
 
 
 def _decoded(raw: bytes, path: str) -> str:
