@@ -166,7 +166,9 @@ def _facts(listing: _Listing) -> NetworkFacts:
     if down:
         named = listed(f"{c.a} - {c.b} ({c.text})" for c in down)
         notes.append(f"{len(down)} cables are slower than others of their kind: {named}")
-    return NetworkFacts(listing.file, FORMAT, tuple(switches.values()), hosts_ports, tuple(cables), tuple(notes))
+    return NetworkFacts(
+        listing.file, FORMAT, tuple(sorted(switches.values(), key=natural)), hosts_ports, tuple(cables), tuple(notes)
+    )
 
 
 def _hosts(listing: _Listing) -> tuple[dict[str, list[Port]], dict[str, str], list[str]]:
