@@ -13,7 +13,7 @@ MOST_TABLES = 16  # in one file
 GPU = re.compile(r"GPU(?:0|[1-9]\d{0,3})")
 # mlx5_0, NIC12, bnxt_re0, cxi0, rocep1s0f0, rdmap16s27; a UUID such as GPU-1a2b is none
 DEVICE = re.compile(r"(?!GPU-)[A-Za-z][A-Za-z0-9_.-]{0,62}\d[A-Za-z0-9_.-]{0,62}")
-TITLE = re.compile(r"(?i)\b(?:CPU[ \t]+Affinity|NUMA[ \t]+Affinity|GPU[ \t]+NUMA[ \t]+ID|NUMA(?:[ \t]+ID)?|CPU)(?!\S)")
+TITLE = re.compile(r"(?i)\b(?:(?:CPU[ \t]+|NUMA[ \t]+)?Affinity|GPU[ \t]+NUMA[ \t]+ID|NUMA(?:[ \t]+ID)?|CPU)(?!\S)")
 
 
 @dataclass(frozen=True)

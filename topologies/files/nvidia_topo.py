@@ -22,7 +22,7 @@ P2P = {"OK": True, "CNS": False, "GNS": False, "TNS": False, "NS": False, "DR": 
 ENTRY = re.compile(rf"X|(?:NV|MT)[1-9]\d{{0,2}}|{'|'.join((*CLASSES, *OTHER_WORDS, *P2P))}")
 LINKS = re.compile(r"(NV|MT)([1-9]\d{0,2})")
 ROW = re.compile(rf"^[ \t>]{{0,200}}GPU\d{{1,4}}[ \t]+(?:{ENTRY.pattern})(?![^\s])", re.MULTILINE)
-LEGEND = re.compile(r"[ \t]*(NIC\d{1,4})[ \t]*:[ \t]*([A-Za-z][\w.:-]{0,62})[ \t]*")
+LEGEND = re.compile(r"(NIC\d{1,4})[ \t]*:[ \t]*([A-Za-z][\w.-]{0,62})(?!\S)")
 
 
 def looks_like(text: str) -> bool:
@@ -166,12 +166,14 @@ def _called(table: Matrix, ports: list[str], legend: Mapping[str, str], file: st
 
 
 def _legend(pasted: list[str], file: str) -> dict[str, str]:
-    """Return NIC -> its name, from the lines after `NIC Legend:`."""
+    """Return NIC -> its name, from the lines that hold nothing else, one or several a line."""
     legend: dict[str, str] = {}
     for number, line in enumerate(pasted, 1):
-        entry = LEGEND.fullmatch(line) if "NIC" in line else None
-        if entry and legend.setdefault(entry[1], entry[2]) != entry[2]:
-            raise FileError(file, f"{entry[1]} is {legend[entry[1]]} before and {entry[2]} here", number)
+        if "NIC" not in line or LEGEND.sub("", line).replace("NIC Legend:", "").strip():
+            continue
+        for nic, name in LEGEND.findall(line):
+            if legend.setdefault(nic, name) != name:
+                raise FileError(file, f"{nic} is {legend[nic]} before and {name} here", number)
     return legend
 
 

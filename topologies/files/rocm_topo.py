@@ -55,6 +55,7 @@ class _Said:
 
     tables: dict[str, Matrix] = field(default_factory=dict)
     numa: dict[tuple[int, str], int | None] = field(default_factory=dict)
+    numa_line: int | None = None  # the last
     models: dict[int, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -134,6 +135,7 @@ def _numa(said: _Said, line: str, number: int, file: str) -> None:
     found = NUMA.fullmatch(line)
     if not found:
         raise FileError(file, f"{quoted(line.strip())}, expected a line such as {NUMA_LINE}", number)
+    said.numa_line = number
     node = int(found[3]) if found[3].isdigit() else None
     if said.numa.setdefault((int(found[1]), found[2]), node) != node:
         wrong = f"Numa {found[2]} of GPU {found[1]} stands twice and differs: save each machine as a file"
@@ -147,8 +149,9 @@ def _gpus(said: _Said, file: str) -> dict[int, int | None]:
     if not shown and not listed:
         raise FileError(file, "holds no table and no NUMA line: paste the whole output of rocm-smi --showtopo")
     if shown and listed and shown != listed:
-        wrong = f"{several(f'GPU{i}' for i in shown ^ listed)} stands in the tables or in the NUMA lines, not in both"
-        raise FileError(file, f"{wrong}: paste the whole output")
+        lack = "NUMA lines" if shown - listed else "rows"
+        wrong = f"the {lack} of {several(f'GPU{i}' for i in shown - listed or listed - shown)} are missing"
+        raise FileError(file, f"{wrong}: paste the whole output", said.numa_line)
     gpus = sorted(shown | listed)
     nodes = {gpu: said.numa.get((gpu, "Affinity"), said.numa.get((gpu, "Node"))) for gpu in gpus}
     odd = [gpu for gpu in gpus if said.numa.get((gpu, "Node"), nodes[gpu]) != nodes[gpu]]

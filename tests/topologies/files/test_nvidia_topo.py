@@ -129,6 +129,15 @@ def test_where_both_directions_differ_the_worse_is_taken_and_said():
     assert "GPU2 to GPU1 is NV2, GPU1 to GPU2 is PHB" in facts.notes[0]
 
 
+def test_a_header_made_by_hand_and_a_legend_in_one_line():
+    rows = ["GPU0 X PIX 0-3 0", "NIC0 PIX X", "NIC Legend: NIC0: mlx5_2 NIC1: mlx5_3", "NIC0: is near GPU0"]
+
+    facts = read(table(*rows, header="GPU0 NIC0 Affinity NUMA"), "f")
+
+    assert (facts.gpus[0].numa, facts.nics[0].name) == (0, "mlx5_2")
+    assert "NIC1 of the NIC legend has no column" in facts.notes
+
+
 def test_a_gpu_that_is_not_shown_is_said_and_the_others_keep_their_numbers():
     facts = read(" GPU0 GPU1 GPU4\nGPU0 X NV4 SYS\nGPU1 NV4 X SYS\nGPU4 SYS SYS X", "f")
 

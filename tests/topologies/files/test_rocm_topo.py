@@ -136,7 +136,11 @@ WEIGHTS = block("weight", "0 15", "15 0")
             WEIGHTS.replace("Weight", "Width") + "ROCm System Management",
             "line 2: a table under the heading 'width between",
         ),
-        (WEIGHTS + "GPU 0 : (Topology) Numa Node: 0", "GPU1 stands in the tables or in the NUMA lines, not in both"),
+        (WEIGHTS + "GPU 0 : (Topology) Numa Node: 0", "line 6: the NUMA lines of GPU1 are missing: paste the whole"),
+        (
+            WEIGHTS + "\n".join(f"GPU {i} : (Topology) Numa Node: 0" for i in range(3)),
+            "line 8: the rows of GPU2 are missing",
+        ),
         (WEIGHTS + "GPU 0 : (Topology) Numa Aff", "line 6: 'GPU 0 : (Topology) Numa Aff', expected a line such as"),
         (
             "GPU[0] : (Topology) Numa Node: 0\nGPU[0] : (Topology) Numa Node: 1",
