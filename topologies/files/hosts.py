@@ -55,10 +55,10 @@ def attach(graph: "nx.DiGraph", merged: Merged, models: Models, nic: float | Non
     for reason in dict.fromkeys(why for _, why in left):
         names = [name for name, why in left if why == reason]
         graph.graph["left_out"].append(f"{merged.who('nics').partition(' (')[0]}: NICs {listed(names)}: {reason}")
+    joined = _joined(graph, gpus)
     if not used and nic is not None:
         _one_each(graph, gpus, models.gpus[0], nic)
-        return
-    if not used and _joined(graph, gpus):
+    if not used and joined:
         graph.graph["left_out"].append(f"PCIe: {facts.link_kind} joins all GPUs, and the files show no NIC")
         return
     tree = _tree(graph, merged, {**dict.fromkeys(gpus, "gpu"), **dict.fromkeys(used, "nic")}, near)
