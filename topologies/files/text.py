@@ -2,6 +2,7 @@
 
 import codecs
 import re
+import unicodedata
 import zlib
 from pathlib import Path
 
@@ -11,11 +12,14 @@ MOST = 32 * 2**20  # bytes; the listing of a fabric of 10,000 hosts has about 10
 MOST_MEMBERS = 1024  # of a gzip file; block compressors write one for each 64 KiB
 GZIP = b"\x1f\x8b"
 ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-JUNK = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")  # what no text has: controls but tab and line ends
+JUNK = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # what no text has: controls but tab and line ends
+# Pages and terminals add blanks of other widths, marks of no width, and glyphs of their own fonts.
+MOST_ODD = 1000  # different ones
+REPLACED = {"Zs": " ", "Zl": " ", "Zp": " ", "Cf": "", "Co": "\ufffd", "Cn": "\ufffd"}
 
 
 def load(path: str) -> str:
-    """Return the text of a file: lines end in a line feed, there are no colours and no byte order mark.
+    """Return the text of a file: lines end in a line feed, all else but tabs is printable; there are no colours.
 
     Raises:
         FileError: there is no such file, it is larger than MOST (once unpacked too), or it is no text.
@@ -30,13 +34,24 @@ def load(path: str) -> str:
     if len(raw) > MOST:
         raise FileError(path, f"is larger than {MOST // 2**20} MiB, which no description of a cluster is")
     text = ANSI.sub("", _decoded(raw, path))
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").replace("\xa0", " ")
+    text = _printable(text.replace("\r\n", "\n").replace("\r", "\n"), path)
     junk = JUNK.search(text)
     if junk:
         line = text.count("\n", 0, junk.start()) + 1
         raise FileError(path, f"is no text: it holds the character {junk[0]!r}", line)
     if not text.strip():
         raise FileError(path, "is empty")
+    return text
+
+
+def _printable(text: str, path: str) -> str:
+    """Return a text in which all is printable but controls."""
+    odd = {letter: unicodedata.category(letter) for letter in set(text) if not letter.isprintable()}
+    if len(odd) > MOST_ODD:
+        raise FileError(path, f"is no text: it holds {len(odd):,} different characters that cannot be printed")
+    for plain in sorted(set(REPLACED.values())):
+        letters = "".join(re.escape(letter) for letter, category in odd.items() if REPLACED.get(category) == plain)
+        text = re.sub(f"[{letters}]", plain, text) if letters else text
     return text
 
 

@@ -29,11 +29,24 @@ def saved(tmp_path, raw):
         TEXT.encode("utf-16"),
         ("\ufeff" + TEXT).encode("utf-16-be"),
         TEXT.replace(" ", "\xa0").encode(),
+        TEXT.replace(" ", "\u2028\u200b").encode(),
         f"\x1b[4m{TEXT[:4]}\x1b[0m\x1b]0;title\x07{TEXT[4:]}".encode(),
         gzip.compress(TEXT.encode()),
         gzip.compress(TEXT[:3].encode()) + gzip.compress(TEXT[3:].encode()),
     ],
-    ids=["plain", "crlf", "cr", "bom", "utf-16", "utf-16-be", "nbsp", "ansi", "gzip", "two gzip members"],
+    ids=[
+        "plain",
+        "crlf",
+        "cr",
+        "bom",
+        "utf-16",
+        "utf-16-be",
+        "nbsp",
+        "other blanks",
+        "ansi",
+        "gzip",
+        "two gzip members",
+    ],
 )
 def test_a_text_is_the_same_however_it_was_saved(tmp_path, raw):
     assert load(saved(tmp_path, raw)) == TEXT
@@ -45,6 +58,11 @@ def test_a_text_is_the_same_however_it_was_saved(tmp_path, raw):
         (b"", "is empty"),
         (b" \n\t\n", "is empty"),
         (b"a\nb\x00c", r"line 2: is no text: it holds the character '\\x00'"),
+        (b"a\n\nb\x0c", r"line 3: is no text: it holds the character '\\x0c'"),
+        (
+            "".join(map(chr, range(0xE000, 0xE800))).encode(),
+            "it holds 2,048 different characters that cannot be printed",
+        ),
         (b"caf\xe9", "is no utf-8 text: byte 3 is 0xe9"),
         (b"\xff\xfea", "is no utf-16 text"),
         (b"x" * (MOST + 1), "is larger than 32 MiB"),
@@ -60,6 +78,10 @@ def test_what_is_no_text_is_refused_in_one_line(tmp_path, raw, wrong):
     assert "\n" not in str(error.value)
 
 
+def test_glyphs_of_a_font_of_its_own_are_shown_as_unknown(tmp_path):
+    assert load(saved(tmp_path, "\ue0b0 GPU0".encode())) == "\ufffd GPU0"
+
+
 @pytest.mark.parametrize("path", ["", "no such file", "a\0b", ".", "no\nsuch"])
 def test_a_file_that_cannot_be_read_is_said_to_be_so(path):
     with pytest.raises(FileError, match="cannot be read") as error:
@@ -73,6 +95,7 @@ def test_any_bytes_are_a_text_or_one_line(tmp_path_factory, raw):
     path = saved(tmp_path_factory.getbasetemp(), raw)
     try:
         said = load(path).strip()
+        assert said.replace("\n", "").replace("\t", "").isprintable()
     except FileError as error:
         said = str(error) if str(error).isprintable() else ""
     assert said
