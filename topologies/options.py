@@ -2,14 +2,13 @@
 
 import functools
 import inspect
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from topologies import Topology, fabrics, find, names
+from topologies import Topology, fabrics, find, given, names
 from topologies.laws import check
 from topologies.units import in_range, parse_whole
 
@@ -120,7 +119,9 @@ def build(
         each = _count(topology(1) if unit else topology())
         units, used = _units(cluster, unit, each, nodes, gpus)
         graph = topology(units) if unit else topology()
-    if cluster not in names() or (fabric and not _is_ours(fabric)):  # ours are held to the laws by the tests
+    if cluster not in names() or (
+        fabric and fabric.strip().partition(":")[0] not in fabrics.names()
+    ):  # ours are held to the laws by the tests
         check(graph)
     if used > _count(graph):
         raise ValueError(f"gpus {used}: {graph.graph['name']} has {_count(graph)} GPUs")
@@ -135,10 +136,8 @@ def _topology(cluster: str, gpu: str | None, nic: float | None) -> Topology:
     Raises:
         ValueError: there is none, its files cannot be used, or gpu or nic is given for what has its own.
     """
-    if _is_file(cluster, names()):
-        from topologies.files.build import topology
-
-        return topology([path.strip() for path in cluster.split(",") if path.strip()], gpu, nic)
+    if given.is_file(cluster, names()):
+        return given.topology(cluster, gpu, nic)
     found = find(cluster)
     if gpu is not None:
         raise ValueError(f"--gpu {gpu}: {cluster} has GPUs of its own; it is for files that do not name theirs")
@@ -147,41 +146,13 @@ def _topology(cluster: str, gpu: str | None, nic: float | None) -> Topology:
     return found
 
 
-def _is_file(text: str, known: Sequence[str]) -> bool:
-    """Tell whether a text names files, and neither something known nor a function in a Python file."""
-    if text.partition(":")[0] in known or fabrics.is_own(text):
-        return False
-    return os.path.isfile(text) or bool({"/", ".", ","} & set(text.partition(":")[0]))
-
-
-def _is_ours(fabric: str) -> bool:
-    """Tell whether a fabric is one of this project's."""
-    return fabric.strip().partition(":")[0] in fabrics.names()
-
-
-def _listing(path: str) -> fabrics.Fabric:
-    """Return the network that a file lists, as a fabric.
-
-    Raises:
-        ValueError: the file describes something else, or cannot be used.
-    """
-    from topologies.files import read
-    from topologies.files.facts import NetworkFacts
-    from topologies.files.network import fabric_of
-
-    facts = read(path)
-    if not isinstance(facts, NetworkFacts):
-        raise ValueError(f"--fabric {path}: {facts.format} lists no network; ibnetdiscover does")
-    return fabric_of(facts)
-
-
 def _on(topology: Topology, cluster: str, fabric: str) -> Topology:
     """Return the topology with its machines joined by that fabric.
 
     Raises:
         ValueError: no such fabric, or a topology that is joined in one way only.
     """
-    joined = _listing(fabric) if _is_file(fabric, fabrics.names()) else fabrics.parse(fabric)
+    joined = given.fabric(fabric) if given.is_file(fabric, fabrics.names()) else fabrics.parse(fabric)
     if "fabric" not in inspect.signature(topology).parameters:
         raise ValueError(f"--fabric {fabric}: {cluster} takes no fabric, it has no machines whose NICs could be joined")
 
