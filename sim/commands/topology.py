@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sim.commands.topology_check import command as check_command
 from sim.commands.topology_import import import_command
 from topologies.options import Named, cluster_options
 
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
 
 @click.group("topology", no_args_is_help=False)
 def command() -> None:
-    """List or show the clusters that are known, or read one from files."""
+    """List, show or check clusters, or read one from files."""
 
 
+command.add_command(check_command)
 command.add_command(import_command)
 
 
