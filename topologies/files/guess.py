@@ -125,7 +125,8 @@ def _by_links(facts: MachineFacts) -> tuple[Gpu, str]:
         counts = [ports]
     if not counts:
         return _on_pcie(facts)
-    name, reason = _nvidia(n, counts, all_pairs=len(facts.links) == n * (n - 1) // 2)
+    bridged = bool(facts.links) and len({gpu for pair in facts.links for gpu in pair}) == 2 * len(facts.links)
+    name, reason = _bridged(counts[-1]) if bridged else _nvidia(n, counts)
     return GPUS[name], reason
 
 
@@ -165,7 +166,18 @@ def silent_links(facts: MachineFacts, gpu: Gpu) -> tuple[dict[tuple[int, int], i
 _BOARDS = ("A100-SXM", "A800-SXM", "H100-SXM", "H800-SXM", "H200-SXM", "H20-", "B200-SXM", "MI300X")
 
 
-def _nvidia(n: int, counts: Sequence[int], all_pairs: bool) -> tuple[str, str]:
+def _bridged(links: int) -> tuple[str, str]:
+    """Name the NVIDIA GPU that has so many links to its one peer."""
+    if links > 12:
+        return "H100-SXM5-80", f"{links} NVLinks fit the 18 of an H100, which an H200 and a B200 have too"
+    if links > 6:
+        return "A100-PCIe-80", f"{links} NVLinks to its one peer fit bridges, as of an A100 PCIe"
+    if links > 4:
+        return "V100-SXM2-32", f"{links} NVLinks to its one peer fit the 6 of a V100"
+    return "RTX3090-24", f"{links} NVLinks between two GPUs fit a bridge, as of RTX 3090"
+
+
+def _nvidia(n: int, counts: Sequence[int]) -> tuple[str, str]:
     """Name the NVIDIA GPU that has so many links to its peers."""
     most = counts[-1]
     if len(counts) > 1 and most <= 2:
@@ -173,14 +185,10 @@ def _nvidia(n: int, counts: Sequence[int], all_pairs: bool) -> tuple[str, str]:
     if most > 12:
         return "H100-SXM5-80", f"{most} NVLinks fit the 18 of an H100, which an H200 and a B200 have too"
     if most > 8:
-        if n == 2:
-            return "A100-PCIe-80", f"{most} NVLinks between two GPUs fit a bridge of three, as of an A100 PCIe"
         return "A100-SXM4-80", f"{most} NVLinks fit the 12 of an A100"
     if most > 6:
         return "H800-SXM5-80", f"{most} NVLinks fit the 8 of an H800, which an A800 has too"
-    if n == 2:
-        return "RTX3090-24", f"{most} NVLinks between two GPUs fit a bridge, as of RTX 3090"
-    if most == 6 and n == 4 and all_pairs:
+    if most == 6 and n == 4:
         return "H100-SXM5-80", "6 NVLinks to each of three peers are the 18 of an H100"
     if most == 6:
         return "V100-SXM2-32", "6 NVLinks to each peer fit the 6 of a V100 behind NVSwitches"

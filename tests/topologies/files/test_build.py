@@ -56,6 +56,8 @@ def rate(graph, a, b):
         (4, 6, "H100-SXM5-80", None, 150),
         (2, 4, "RTX3090-24", None, 56.25),
         (2, 12, "A100-PCIe-80", None, 300),
+        (2, 18, "H100-SXM5-80", "nvswitch", 450),
+        (2, 6, "V100-SXM2-32", "nvswitch", 150),
     ],
 )
 def test_links_that_look_alike_are_switches_or_cables_by_the_sum_over_peers(gpus, links, gpu, through, total):
@@ -77,6 +79,14 @@ def test_a_hybrid_cube_mesh_is_cables():
     assert graph.nodes["gpu0"]["gpu"] == "V100-SXM2-32"
     assert rate(graph, "gpu0", "gpu3") == 50 * GB
     assert not graph.has_edge("gpu0", "gpu7")
+
+
+def test_bridges_between_pairs_leave_the_rest_to_pcie():
+    graph = built(machine(4, {(0, 1): 12, (2, 3): 12}, numa=lambda gpu: gpu // 2))
+
+    assert graph.nodes["gpu0"]["gpu"] == "A100-PCIe-80"
+    assert rate(graph, "gpu2", "gpu3") == 300 * GB
+    assert nx.shortest_path(graph, "gpu1", "gpu2") == ["gpu1", "cpu0", "cpu1", "gpu2"]
 
 
 def test_a_gpu_of_too_few_links_is_refused_and_one_that_fits_is_read_by_its_count():
