@@ -78,8 +78,9 @@ class PcieTree:
         return {(a, b): _meeting(paths[a], paths[b]) for a in paths for b in paths if a != b and hosts[a] == hosts[b]}
 
     def _hang(self, name: str, kind: str, above: str, bandwidth: float | None, bus: str) -> str:
-        data: dict[str, object] = {"kind": kind} | ({"bus": bus} if bus else {})
-        self._nodes[name] = data
+        self._nodes[name] = {"kind": kind}
+        if bus:
+            self._nodes[name]["bus"] = bus
         if "host" in self._nodes[above]:
             self._nodes[name]["host"] = self._nodes[above]["host"]
         self._above[name] = above, bandwidth
