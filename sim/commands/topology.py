@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sim.commands.topology_check import command as check_command
 from topologies.options import Named, cluster_options
 
 if TYPE_CHECKING:
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 
 @click.group("topology", no_args_is_help=False)
 def command() -> None:
-    """List or show the clusters that are known."""
+    """List, show or check clusters."""
+
+
+command.add_command(check_command)
 
 
 @command.command("list")
