@@ -1,22 +1,16 @@
 """Files as clusters: `topology import`, `--cluster FILE`, what is assumed on stderr, and what cannot be."""
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from sim.commands import run
 from tests.sim.commands import answer
-from topologies.files import READERS
 
 DATA = Path(__file__).parents[1] / "data" / "files"
 TOPO, LISTING = str(DATA / "topo_h100.txt"), str(DATA / "ib_blocks.txt")
 PROBLEM = ["--model", "llama3-8b", "--seq", "16K", "--algorithms", "all_gather_kv"]
-
-pytestmark = pytest.mark.skipif(
-    not all(find_spec(f"topologies.files.{name}") for name in READERS), reason="some readers are not written yet"
-)
 
 
 def test_compare_answers_for_a_pasted_file_in_one_command_with_its_assumptions(capsys):

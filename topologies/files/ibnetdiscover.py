@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from topologies.files.facts import Cable, FileError, NetworkFacts, Port
 from topologies.files.ibnames import host_and_card, is_aggregation, listed, natural, switch_and_model, told_apart
+from topologies.files.markup import uncollected
 from topologies.files.speeds import LANES, port_rate
 
 FORMAT = "ibnetdiscover"
@@ -75,16 +76,17 @@ def read(text: str, file: str) -> NetworkFacts:
         FileError: a line is cut, a port has two peers, or no line is one of a listing.
     """
     listing = _Listing(file)
-    for line in text.split("\n"):
-        if _HEAD.match(line) or line.startswith("["):
-            _read_blocks(text, listing)
-            break
-        if _LINE.fullmatch(line):
-            _read_lines(text, listing)
-            break
-    if not listing.names:
-        raise FileError(file, "has no line of an ibnetdiscover listing: a Switch, a Ca, or SW and CA lines of -p")
-    return _facts(listing)
+    with uncollected():
+        for line in text.split("\n"):
+            if _HEAD.match(line) or line.startswith("["):
+                _read_blocks(text, listing)
+                break
+            if _LINE.fullmatch(line):
+                _read_lines(text, listing)
+                break
+        if not listing.names:
+            raise FileError(file, "has no line of an ibnetdiscover listing: a Switch, a Ca, or SW and CA lines of -p")
+        return _facts(listing)
 
 
 def _read_blocks(text: str, listing: _Listing) -> None:

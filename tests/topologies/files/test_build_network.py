@@ -17,12 +17,6 @@ DATA = Path(__file__).parents[2] / "data" / "files"
 LISTING = str(DATA / "ib_blocks.txt")
 
 
-@pytest.fixture(autouse=True)
-def readers(monkeypatch):
-    """Only the readers that these files need."""
-    monkeypatch.setattr("topologies.files.READERS", ("ibnetdiscover", "nvlink_status", "nvidia_topo"))
-
-
 def texts(graph, key):
     return "\n".join(graph.graph[key])
 
