@@ -44,7 +44,7 @@ def _check_output(output: str | None) -> None:
         return
     if output.rpartition(".")[2].lower() not in SUFFIXES:
         raise ValueError(f"-o {output}: the suffix says the format, one of {', '.join(SUFFIXES)}")
-    from sim.commands.setup import fault
+    from sim.commands.outputs import fault
 
     if text := fault(output):
         raise ValueError(f"-o {output} {text}")
