@@ -8,15 +8,24 @@ from topologies.units import Gbit
 if TYPE_CHECKING:
     import networkx as nx
 
+ASKED = "as asked for"
+
 
 class Network(NamedTuple):
-    """One make of network: bytes/s of a NIC in one direction with its source, and latencies of its links."""
+    """One make of network: bytes/s of a NIC in one direction with its source, and latencies of its links.
+
+    A source that begins with ASKED is the caller's word, and counts as an assumption.
+    """
 
     name: str
     bandwidth: float
     source: str
     nic: Estimate
     switch: Estimate
+
+    def at(self, gbit: float) -> "Network":
+        """Return the same network with NICs of so many Gbit/s, as somebody asks for."""
+        return self._replace(bandwidth=gbit * Gbit, source=f"{ASKED}, {gbit:g} Gbit/s in place of {self.name}'s")
 
     def port(self) -> Link:
         """Return the cable from a NIC to a switch."""
@@ -32,7 +41,10 @@ class Network(NamedTuple):
         Args:
             between: how fast the links between its switches are and why; empty where it has none.
         """
-        graph.graph["sources"]["nic.bandwidth"] = self.source
+        if self.source.startswith(ASKED):
+            graph.graph["assumptions"].append(f"nic.bandwidth: {self.source}")
+        else:
+            graph.graph["sources"]["nic.bandwidth"] = self.source
         graph.graph["assumptions"].append(self.nic.of("nic.latency"))
         if between:
             graph.graph["assumptions"] += [f"fabric.bandwidth: {between}", self.switch.of("fabric.latency")]
