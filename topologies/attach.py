@@ -102,8 +102,8 @@ def _through_memory(one: nx.DiGraph) -> None:
             link["latency"] += HOST_PROXY.latency
     one.graph["assumptions"] += [
         HOST_PROXY.of("pcie.latency of a NIC without GPUDirect"),
-        "pcie: without GPUDirect a NIC reaches GPUs through the CPU's memory, over the same PCIe links; the memory's own "
-        "speed is not counted",
+        "pcie: without GPUDirect a NIC reaches GPUs through the CPU's memory, over PCIe links as fast as before; the "
+        "memory's own speed is not counted",
     ]
 
 

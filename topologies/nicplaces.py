@@ -1,7 +1,7 @@
 """A machine with another number of NICs: fewer are shared by GPUs, more hang where their GPUs do.
 
-GPU i of G of a host takes NIC i*n//G of n. A NIC that GPUs share and that was cabled to each of them directly hangs on a
-PCIe switch with them.
+GPU i of G of a host takes NIC i*n//G of n. A NIC that GPUs share, where each of them was cabled to one directly, hangs
+on a PCIe switch with them.
 """
 
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ def with_nics(one: nx.DiGraph, count: int) -> nx.DiGraph:
     for host in changed:
         where = f"nics={count}: a {'machine' if host is None else 'host'} of {one.graph['name']}"
         if len(gpus[host]) % count:
-            raise ValueError(f"{where} has {len(gpus[host])} GPUs, which cannot share them equally")
+            raise ValueError(f"{where} has {len(gpus[host])} GPUs, which cannot share them equally, or are fewer")
         if host not in had:
             raise ValueError(f"{where} has no NIC whose place others could take")
         _rehang(one, gpus[host], had[host], count)
@@ -82,7 +82,7 @@ def _share(one: nx.DiGraph, nic: str, users: list[str], places: dict[str, Place]
         one.add_edge(pcie, gpu, **{**places[gpu].out[gpu], "latency": PCIE_SWITCH_LINK.latency})
     one.add_edge(pcie, nic, **{**places[users[0]].into[users[0]], "latency": 0.0})
     one.add_edge(nic, pcie, **{**places[users[0]].out[users[0]], "latency": 0.0})
-    reason = PCIE_SWITCH_LINK.of(f"pcie.latency of GPUs that share a NIC")
+    reason = PCIE_SWITCH_LINK.of("pcie.latency of GPUs that share a NIC")
     if reason not in one.graph["assumptions"]:
         one.graph["assumptions"].append(reason)
 

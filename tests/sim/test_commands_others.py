@@ -33,6 +33,7 @@ def test_the_list_for_programs_has_what_can_be_chosen(capsys):
     assert list(found["topologies"]) == topologies.names()
     assert list(found["fabrics"]) == fabrics.names()
     assert found["fabric_options"]["rail"] == {"oversubscription": 1.0}
+    assert found["common_fabric_options"] == {"nics": None, "gbit": None, "pxn": 0, "gpudirect": 1}
     assert found["fabric_options"]["fat_tree"]["leaf"] is None
 
 

@@ -1,9 +1,9 @@
 """A dragonfly: groups of switches, all joined to each other within a group, and cables from every group to every other.
 
-    group0                         group1
-    switch0 --- switch1            switch0 --- switch1         NICs fill switch after switch, group after group
-       |   \\   /   |                  |   \\   /   |
-    switch2 --- switch3 ========== switch2 --- switch3         at most three switch-to-switch hops: local, global, local
+group0                         group1
+switch0 --- switch1            switch0 --- switch1         NICs fill switch after switch, group after group
+   |   \\   /   |                  |   \\   /   |
+switch2 --- switch3 ========== switch2 --- switch3         at most three switch-to-switch hops: local, global, local
 """
 
 from collections import Counter
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 GLOBAL_CABLE = 500 * ns  # 100 m of fibre at 5 ns/m; so two global hops are longer than one with a local at either end
 SLINGSHOT_SOURCE = (
-    "https://alcf.anl.gov/support-center/aurora/interconnect (64 ports, full mesh in a group, all-to-all between groups); "
+    "https://alcf.anl.gov/support-center/aurora/interconnect (64 ports, full mesh in a group, all-to-all between "
+    "groups); "
     "https://docs.nersc.gov/systems/perlmutter/architecture (group of 32 switches and 128 nodes of four NICs)"
 )
 

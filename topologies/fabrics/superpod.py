@@ -1,9 +1,9 @@
 """Rail-optimised leaves and spines, unit by unit: NIC i of every machine of a unit goes to leaf i of that unit.
 
- spine0   spine1     ...     under 64 leaves; beyond, pods of 32 leaves with spines of their own, under cores
-   | \\  \\ /  / |
- unit0/leaf0 .. unit0/leaf7   unit1/leaf0 ..
-   |                          32 machines a unit, a NIC of each to every leaf
+spine0   spine1     ...     under 64 leaves; beyond, pods of 32 leaves with spines of their own, under cores
+  | \\  \\ /  / |
+unit0/leaf0 .. unit0/leaf7   unit1/leaf0 ..
+  |                          32 machines a unit, a NIC of each to every leaf
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,8 @@ class Shape(NamedTuple):
 
     Attributes:
         rails: leaves of a unit. units: of them. up: uplinks of a leaf, each as fast as a NIC.
-        pods: of leaves, 1 with two tiers. pod: leaves of one. spines: of one. cores: above each spine, 0 with two tiers.
+        pods: of leaves, 1 with two tiers. pod: leaves of one. spines: of one.
+        cores: above each spine, 0 with two tiers.
         width, core_width: cables between a leaf and a spine, and between a spine and a core, each as fast as a NIC.
     """
 
@@ -148,8 +149,8 @@ def _account(
     network.account(graph, f"a leaf's {shape.up} uplinks carry together {share} {unit} NICs do")
     if (unit, ports) == (32, 64):
         graph.graph["sources"]["fabric.units"] = SUPERPOD_SOURCE
-    pods = f" a pod, {shape.pods} pods of {shape.pod} leaves, {shape.cores} cores above each spine" if shape.cores else ""
+    pods = f" in each of {shape.pods} pods of {shape.pod} leaves, {shape.cores} cores above each" if shape.cores else ""
     graph.graph["assumptions"].append(
-        f"fabric: {shape.units} units of {unit} machines and {shape.rails} leaves, {shape.spines} spines{pods}; machines "
-        "fill unit after unit"
+        f"fabric: {shape.units} units of {unit} machines and {shape.rails} leaves, {shape.spines} spines{pods}; "
+        "machines fill unit after unit"
     )

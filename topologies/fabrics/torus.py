@@ -1,10 +1,10 @@
 """A torus: a router a machine, each cabled to the next and the last in every dimension.
 
-    router0.0 -- router1.0 -- router2.0 -- (router0.0)
-        |            |            |
-    router0.1 -- router1.1 -- router2.1 -- (router0.1)        all NICs of machine x + X*y are on router x.y
-        |            |            |
-    (0.0)        (1.0)        (2.0)
+router0.0 -- router1.0 -- router2.0 -- (router0.0)
+    |            |            |
+router0.1 -- router1.1 -- router2.1 -- (router0.1)        all NICs of machine x + X*y are on router x.y
+    |            |            |
+(0.0)        (1.0)        (2.0)
 """
 
 import math
