@@ -40,12 +40,9 @@ def list_command(as_json: bool) -> None:
     width = max(map(len, (*known, *joins)))
     for name, text in known.items():
         click.echo(f"{name:<{width}}  {text}")
-    click.echo("\nfabrics (--fabric NAME:KEY=VALUE,...):")
+    click.echo(f"\nfabrics (--fabric NAME:KEY=VALUE,...; any takes{_choices(fabrics.COMMON)} too):")
     for name, text in joins.items():
         click.echo(f"{name:<{width}}  {text}{_choices(fabrics.options(fabrics.find(name)))}")
-    click.echo(
-        f"{'any':<{width}}  NICs of a host, Gbit/s of one, PXN or not, GPUDirect or not.{_choices(fabrics.COMMON)}"
-    )
 
 
 def _choices(options: Mapping[str, float | None]) -> str:

@@ -244,7 +244,7 @@ def test_rails_without_a_spine_are_as_many_stars(machines, rails):
     [
         (
             partial(dragonfly, hosts=40),
-            "dragonfly of hosts=40, switches=80 needs 120 ports of a switch: it has ports=64",
+            "dragonfly of hosts=40, 33 switches a group, needs 72 ports of a switch: it has ports=64",
         ),
         (partial(dragonfly, hosts=1, switches=2, links=9, ports=6), "needs .* global ports of each of 2 switches"),
         (partial(dragonfly, hosts=0), "hosts of dragonfly must be at least 1"),

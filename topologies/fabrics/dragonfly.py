@@ -93,9 +93,9 @@ def _shape(nics: int, hosts: int, switches: int | None, links: int | None, ports
     used = full if groups > 1 else -(-nics // hosts)
     free = ports - hosts - (used - 1)  # of a switch, for global cables
     if free < (groups > 1):
+        needs = hosts + used - 1 + (groups > 1)
         raise ValueError(
-            f"dragonfly of hosts={hosts}, switches={full} needs {hosts + used - 1 + (groups > 1)} ports of a switch: "
-            f"it has ports={ports}"
+            f"dragonfly of hosts={hosts}, {used} switches a group, needs {needs} ports of a switch: it has ports={ports}"
         )
     if groups == 1:
         return Shape(hosts, used, 1, 0)
