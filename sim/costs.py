@@ -226,7 +226,9 @@ def _fit(gpu: str, head_dim: int, passes: str, dtype: str, costs: Costs) -> Fit 
 def _kernel_line(gpu: str, passes: str, problem: Attention, costs: Costs) -> str:
     fit = _fit(gpu, problem.head_dim, passes, problem.dtype, costs)
     if fit is None:
-        return f"attention {passes} on {gpu}: no published kernel speed for {problem.dtype}"
+        lacks = gpu in GPUS and _rate(problem.dtype) not in GPUS[gpu].flop_rates
+        other = f", nor a {_rate(problem.dtype)} peak: it is taken to be the GPU's flop_rate" if lacks else ""
+        return f"attention {passes} on {gpu}: no published kernel speed for {problem.dtype}{other}"
     other = "" if (fit.gpu, fit.head_dim) == (kernel_table.chip(gpu), problem.head_dim) else ", the nearest published"
     other += ", forward and backward together" if fit.passes != passes else ""
     return (
@@ -236,12 +238,14 @@ def _kernel_line(gpu: str, passes: str, problem: Attention, costs: Costs) -> str
 
 
 def peak(gpu: str, dtype: str) -> float | None:
-    """Dense FLOP/s of a GPU for a dtype, None for an idealised one."""
-    if gpu not in GPUS:
-        return None
-    rates = GPUS[gpu].flop_rates
-    name = PEAK_OF.get(dtype) or ("fp8" if ITEMSIZE[dtype] == 1 else "bf16")
-    return float(rates.get(name) or rates["bf16"])
+    """Dense FLOP/s of a GPU for a dtype, that of bfloat16 where it has none for it; None for an idealised one."""
+    return float(GPUS[gpu].flop_rates.get(_rate(dtype)) or GPUS[gpu].flop_rate) if gpu in GPUS else None
+
+
+def _rate(dtype: str) -> str:
+    """What a GPU's rate for a dtype is called."""
+    half = "fp16" if dtype == "float16" else "bf16"
+    return PEAK_OF.get(dtype) or ("fp8" if ITEMSIZE[dtype] == 1 else half)
 
 
 def _shared(values: list[float]) -> Floats:

@@ -8,6 +8,7 @@ These are options of every fabric (`rail:nics=4,pxn=1`) that are about the machi
 fabric, changes the machine before it is copied, and marks the switches between rails where PXN avoids these.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import networkx as nx
@@ -96,7 +97,7 @@ def _through_memory(one: nx.DiGraph) -> None:
             kind = one.nodes[place]["kind"]
             if kind == "gpu":
                 _stage_gpu(one, nic, place)
-            elif kind == "pcie" and _leads_to_gpu(one, nic, place):
+            elif kind == "pcie" and any(_leads_to_gpu(one, near, nic, place) for near in (one.succ, one.pred)):
                 _stage_switch(one, nic, place)
         for link in (*one.succ[nic].values(), *one.pred[nic].values()):
             link["latency"] += HOST_PROXY.latency
@@ -148,11 +149,15 @@ def _memory(one: nx.DiGraph, name: str, beside: str) -> str:
     return name
 
 
-def _leads_to_gpu(one: nx.DiGraph, nic: str, place: str) -> bool:
-    """Tell whether what a NIC sends through a PCIe switch reaches a GPU without a CPU."""
-    seen, front = {nic, place}, [place]
+def _leads_to_gpu(one: nx.DiGraph, near: Mapping[str, Iterable[str]], nic: str, place: str) -> bool:
+    """Tell whether what a NIC sends into, or gets from, a PCIe switch meets a GPU before a CPU.
+
+    Args:
+        near: the nodes that the links of each lead to, or come from.
+    """
+    seen, front = {nic, place}, [place] if place in near[nic] else []
     while front:
-        for node in one.succ[front.pop()]:
+        for node in near[front.pop()]:
             kind = one.nodes[node]["kind"]
             if kind == "gpu":
                 return True

@@ -2,21 +2,12 @@
 
 import networkx as nx
 
-from topologies.cluster import cluster, machine
+from topologies.cluster import cluster
 from topologies.fabrics import Fabric
 from topologies.fabrics.rail import rail
-from topologies.hardware import GPUS, Gpu
-from topologies.links import (
-    GPUDIRECT_LINK,
-    NVLINK_SOURCE,
-    NVSWITCH_LINK,
-    PCIE4_SOURCE,
-    PCIE5_SOURCE,
-    PCIE_SWITCH_LINK,
-    Link,
-    cable,
-)
-from topologies.nics import HDR, NDR, Network
+from topologies.hardware import GPUS
+from topologies.hgx import own_nics, paired
+from topologies.nics import HDR, NDR
 
 
 def dgx_a100(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
@@ -35,18 +26,7 @@ def dgx_a100(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
         https://github.com/stas00/ml-engineering (network/README.md @744d01e): 12 NVLink 3 links of 25 GB/s a
         GPU and direction, eight ConnectX-6 HDR NICs of 25 GB/s.
     """
-    gpu = GPUS["A100-SXM4-80"]
-    one = _switched("dgx_a100", gpu, HDR)
-    one.graph["sources"]["pcie.bandwidth"] = PCIE4_SOURCE
-    one.graph["assumptions"] += [
-        PCIE_SWITCH_LINK.of("pcie.latency of a GPU"),
-        "pcie.latency of a NIC: 0 us a link; it is counted in the 1.6 us between two NICs",
-    ]
-    for i in range(8):
-        one.add_node(f"pcie{i // 2}", kind="pcie")
-        cable(one, f"gpu{i}", f"pcie{i // 2}", Link("pcie", gpu.pcie_bandwidth, PCIE_SWITCH_LINK.latency))
-        cable(one, f"pcie{i // 2}", f"nic{i}", Link("pcie", gpu.pcie_bandwidth, 0.0))
-    return cluster(one, nodes, fabric)
+    return cluster(paired("dgx_a100", GPUS["A100-SXM4-80"], HDR), nodes, fabric)
 
 
 def dgx_h100(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
@@ -61,7 +41,7 @@ def dgx_h100(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
         https://github.com/stas00/ml-engineering (network/README.md @744d01e): 18 NVLink 4 links of 25 GB/s a
         GPU and direction, eight ConnectX-7 NDR NICs of 50 GB/s, one per GPU.
     """
-    return _hopper("dgx_h100", nodes, GPUS["H100-SXM5-80"], fabric)
+    return cluster(own_nics("dgx_h100", GPUS["H100-SXM5-80"], NDR), nodes, fabric)
 
 
 def hgx_h200(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
@@ -75,7 +55,7 @@ def hgx_h200(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
     References:
         As dgx_h100.
     """
-    return _hopper("hgx_h200", nodes, GPUS["H200-SXM-141"], fabric)
+    return cluster(own_nics("hgx_h200", GPUS["H200-SXM-141"], NDR), nodes, fabric)
 
 
 def hgx_h800(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
@@ -90,28 +70,19 @@ def hgx_h800(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
         https://github.com/deepseek-ai/DeepEP (docs/legacy.md): measured on H800 (about 160 GB/s of NVLink
         reached), each with a 400 Gb/s ConnectX-7 NIC.
     """
-    return _hopper("hgx_h800", nodes, GPUS["H800-SXM5-80"], fabric)
+    return cluster(own_nics("hgx_h800", GPUS["H800-SXM5-80"], NDR), nodes, fabric)
 
 
-def _hopper(name: str, nodes: int, gpu: Gpu, fabric: Fabric) -> nx.DiGraph:
-    """Return machines whose GPU i reaches NIC i over PCIe 5 without sharing."""
-    one = _switched(name, gpu, NDR)
-    one.graph["sources"]["pcie.bandwidth"] = PCIE5_SOURCE
-    one.graph["assumptions"].append(GPUDIRECT_LINK.of("pcie.latency"))
-    for i in range(8):
-        cable(one, f"gpu{i}", f"nic{i}", Link("pcie", gpu.pcie_bandwidth, GPUDIRECT_LINK.latency))
-    return cluster(one, nodes, fabric)
+def hgx_b200(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
+    """Return HGX B200 machines: eight B200 on NVLink 5, one NIC per GPU.
 
-
-def _switched(name: str, gpu: Gpu, network: Network) -> nx.DiGraph:
-    """Return a machine of eight GPUs around an NVSwitch, and eight NICs not yet attached."""
-    one = machine(name, gpu)
-    one.graph["network"] = network
-    one.graph["sources"]["nvlink.bandwidth"] = gpu.source if "nvlinks" in gpu.recalled else NVLINK_SOURCE
-    one.graph["assumptions"].append(NVSWITCH_LINK.of("nvlink.latency"))
-    one.add_node("nvswitch", kind="nvswitch")
-    for i in range(8):
-        one.add_node(f"gpu{i}", **gpu.node(i), nic=f"nic{i}")
-        one.add_node(f"nic{i}", kind="nic")
-        cable(one, f"gpu{i}", "nvswitch", Link("nvlink", gpu.nvlink_total, NVSWITCH_LINK.latency))
-    return one
+    Args:
+        nodes: number of machines, at least 1; ranks 8n .. 8n+7 live on machine n.
+        fabric: joins the NICs of the machines.
+    Raises:
+        ValueError: nodes is less than 1, or the fabric has no room.
+    References:
+        https://github.com/stas00/ml-engineering (network/README.md @744d01e): 18 NVLink 5 links of 50 GB/s a
+        GPU and direction, a NIC of 50 GB/s per GPU.
+    """
+    return cluster(own_nics("hgx_b200", GPUS["B200-SXM-180"], NDR), nodes, fabric)

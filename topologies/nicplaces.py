@@ -1,7 +1,7 @@
 """A machine with another number of NICs: fewer are shared by GPUs, more hang where their GPUs do.
 
 GPU i of G of a host takes NIC i*n//G of n. A NIC that GPUs share, where each of them was cabled to one directly, hangs
-on a PCIe switch with them.
+on a PCIe switch with them; where GPUs forward for each other, it hangs on the first.
 """
 
 from typing import Any, NamedTuple
@@ -47,6 +47,7 @@ def _rehang(one: nx.DiGraph, gpus: list[str], had: list[str], count: int) -> Non
     """Take the NICs of a host away, and hang others in the places of those of their GPUs."""
     own = {gpu: one.nodes[gpu].get("nic", had[i * len(had) // len(gpus)]) for i, gpu in enumerate(gpus)}
     places = {gpu: _place(one, gpu, own[gpu]) for gpu in gpus}
+    direct = {gpu: gpu in one.succ[own[gpu]] for gpu in gpus}
     stem, data = had[0].rstrip("0123456789"), dict(one.nodes[had[0]])
     one.remove_nodes_from(had)
     for k in range(count):
@@ -54,10 +55,11 @@ def _rehang(one: nx.DiGraph, gpus: list[str], had: list[str], count: int) -> Non
         one.add_node(nic, **data)
         for gpu in users:
             one.nodes[gpu]["nic"] = nic
-        if len(users) > 1 and all(gpu in places[gpu].into for gpu in users):
+        if len(users) > 1 and all(direct[gpu] for gpu in users):
             _share(one, nic, users, places)
         else:
-            _hang(one, nic, users, places)
+            forwards = any(gpu in places[gpu].into for gpu in users)
+            _hang(one, nic, users[:1] if forwards else users, places)
 
 
 def _place(one: nx.DiGraph, gpu: str, nic: str) -> Place:

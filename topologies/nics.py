@@ -3,18 +3,16 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from topologies.links import IB_SWITCH_LINK, NIC_LINK, SLINGSHOT_SWITCH_LINK, Estimate, Link
-from topologies.units import Gbit
+from topologies.units import Gbit, us
 
 if TYPE_CHECKING:
     import networkx as nx
-
-ASKED = "as asked for"
 
 
 class Network(NamedTuple):
     """One make of network: bytes/s of a NIC in one direction with its source, and latencies of its links.
 
-    A source that begins with ASKED is the caller's word, and counts as an assumption.
+    A source that is no address is the reason for an assumption.
     """
 
     name: str
@@ -25,7 +23,7 @@ class Network(NamedTuple):
 
     def at(self, gbit: float) -> "Network":
         """Return the same network with NICs of so many Gbit/s, as somebody asks for."""
-        return self._replace(bandwidth=gbit * Gbit, source=f"{ASKED}, {gbit:g} Gbit/s in place of {self.name}'s")
+        return self._replace(bandwidth=gbit * Gbit, source=f"as asked for, {gbit:g} Gbit/s in place of {self.name}'s")
 
     def port(self) -> Link:
         """Return the cable from a NIC to a switch."""
@@ -41,16 +39,18 @@ class Network(NamedTuple):
         Args:
             between: how fast the links between its switches are and why; empty where it has none.
         """
-        if self.source.startswith(ASKED):
-            graph.graph["assumptions"].append(f"nic.bandwidth: {self.source}")
-        else:
+        if self.source.startswith("https://"):
             graph.graph["sources"]["nic.bandwidth"] = self.source
+        else:
+            graph.graph["assumptions"].append(f"nic.bandwidth: {self.source}")
         graph.graph["assumptions"].append(self.nic.of("nic.latency"))
         if between:
             graph.graph["assumptions"] += [f"fabric.bandwidth: {between}", self.switch.of("fabric.latency")]
 
 
 _LISTING = "https://github.com/stas00/ml-engineering (network/README.md @744d01e)"
+_EFA_MEASURED = "https://github.com/aws-samples/awsome-distributed-training (micro-benchmarks/nccl-tests/README.md)"
+EDR = Network("InfiniBand EDR", 100 * Gbit, _LISTING, NIC_LINK, IB_SWITCH_LINK)
 HDR = Network("InfiniBand HDR", 200 * Gbit, _LISTING, NIC_LINK, IB_SWITCH_LINK)
 NDR = Network("InfiniBand NDR", 400 * Gbit, _LISTING, NIC_LINK, IB_SWITCH_LINK)
 SLINGSHOT_11 = Network(
@@ -59,4 +59,25 @@ SLINGSHOT_11 = Network(
     "https://docs.nersc.gov/systems/perlmutter/architecture",
     NIC_LINK,
     SLINGSHOT_SWITCH_LINK,
+)
+ROCE_100 = Network(
+    "100 Gb/s Ethernet", 100 * Gbit, "100 Gb/s taken, as such boxes have no NIC of their own", NIC_LINK, IB_SWITCH_LINK
+)
+ROCE_400 = Network("400 Gb/s Ethernet", 400 * Gbit, _LISTING, NIC_LINK, IB_SWITCH_LINK)
+
+# EFA has no published latency between GPUs. Two machines' all-reduce of few bytes, minus that of one machine, divided
+# by the two crossings that the fastest algorithm needs, and by the two links of a crossing.
+EFA_P4D = Network(
+    "EFA, 100 Gb/s",
+    100 * Gbit,
+    _LISTING,
+    Estimate(31 * us, f"a quarter of 125 us that an all-reduce on two p4de takes longer than on one ({_EFA_MEASURED})"),
+    IB_SWITCH_LINK,
+)
+EFA_P5 = Network(
+    "EFA, four of 100 Gb/s",
+    400 * Gbit,
+    _LISTING,
+    Estimate(12 * us, f"a quarter of 48 us that an all-reduce on two p5 takes longer than on one ({_EFA_MEASURED})"),
+    IB_SWITCH_LINK,
 )

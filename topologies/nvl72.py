@@ -45,6 +45,6 @@ def gb200_nvl72(racks: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
         gpu_name, nic = f"{tray}/gpu{i}", f"{tray}/nic{i}"
         rack.add_node(gpu_name, **gpu.node(rank), host=tray, nic=nic)
         rack.add_node(nic, kind="nic", host=tray)
-        cable(rack, gpu_name, "nvswitch", Link("nvlink", gpu.nvlink_total, NVSWITCH_LINK.latency))
+        cable(rack, gpu_name, "nvswitch", Link("nvlink", gpu.link_total, NVSWITCH_LINK.latency))
         cable(rack, gpu_name, nic, Link("pcie", gpu.pcie_bandwidth, GPUDIRECT_LINK.latency))
     return cluster(rack, racks, fabric, "rack")

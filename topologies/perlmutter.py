@@ -47,5 +47,5 @@ def perlmutter(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
         one.add_node(f"nic{i}", kind="nic")
         cable(one, f"gpu{i}", f"nic{i}", Link("pcie", gpu.pcie_bandwidth, GPUDIRECT_LINK.latency))
     for a, b in combinations(range(4), 2):
-        cable(one, f"gpu{a}", f"gpu{b}", Link("nvlink", LINKS_PER_PAIR * gpu.nvlink_bandwidth, NVLINK_DIRECT.latency))
+        cable(one, f"gpu{a}", f"gpu{b}", Link("nvlink", LINKS_PER_PAIR * gpu.link_bandwidth, NVLINK_DIRECT.latency))
     return cluster(one, nodes, fabric)

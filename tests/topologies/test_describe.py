@@ -10,7 +10,7 @@ from topologies.units import GB, us
 
 @pytest.mark.parametrize("name", topologies.names())
 def test_rows_count_every_node_and_link_once(name):
-    graph = topologies.find(name)(3)
+    graph = topologies.find(name)(4)
     rows = describe(graph)
     count = {s: sum(row.count for row in rows if row.section == s) for s in ("nodes", "links")}
     assert count == {"nodes": graph.number_of_nodes(), "links": graph.number_of_edges()}

@@ -56,15 +56,30 @@ def mine(tmp_path):
 
 def test_the_folder_is_listed():
     assert topologies.names() == [
+        "alps_gh200",
+        "aws_p4d",
+        "aws_p5",
+        "azure_nd_a100_v4",
+        "azure_nd_h100_v5",
+        "dgx1_v100",
+        "dgx2",
         "dgx_a100",
         "dgx_h100",
+        "frontier",
         "fully_connected",
         "gb200_nvl72",
+        "hgx_b200",
         "hgx_h200",
         "hgx_h800",
+        "l40s_box",
+        "mi300x",
+        "pcie_box",
         "perlmutter",
         "ring",
+        "rtx4090_box",
         "switch",
+        "tpu_v4",
+        "tpu_v5p",
         "two_level",
     ]
 
@@ -89,7 +104,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(name):
 
 @pytest.mark.parametrize("name", ["", "xyz", "os", "_machines", "check", "rail", "__init__"])
 def test_what_is_no_topology_is_not_found(name):
-    with pytest.raises(ValueError, match=f"^no topology '{name}': expected one of dgx_a100, "):
+    with pytest.raises(ValueError, match=f"^no topology '{name}': expected one of alps_gh200, "):
         topologies.find(name)
 
 

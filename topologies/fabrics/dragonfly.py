@@ -93,10 +93,8 @@ def _shape(nics: int, hosts: int, switches: int | None, links: int | None, ports
     used = full if groups > 1 else -(-nics // hosts)
     free = ports - hosts - (used - 1)  # of a switch, for global cables
     if free < (groups > 1):
-        needs = hosts + used - 1 + (groups > 1)
-        raise ValueError(
-            f"dragonfly of hosts={hosts}, {used} switches a group, needs {needs} ports of a switch: it has ports={ports}"
-        )
+        needs, what = hosts + used - 1 + (groups > 1), f"dragonfly of hosts={hosts}, {used} switches a group,"
+        raise ValueError(f"{what} needs {needs} ports of a switch: it has ports={ports}")
     if groups == 1:
         return Shape(hosts, used, 1, 0)
     links = max(1, full * min(hosts, free) // (groups - 1)) if links is None else links
