@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MAY_IMPORT = {
     "topologies": {"networkx"},
     "algorithms": {"numpy"},
-    "sim": {"topologies", "algorithms", "numpy", "networkx", "simpy", "numba", "click", "rich"},
+    "sim": {"topologies", "algorithms", "numpy", "networkx", "simpy", "numba", "click", "rich", "matplotlib"},
     "executor": {"topologies", "algorithms", "numpy", "numba", "mpi4py", "cupy", "click", "rich"},
 }
 # Options that both commands share stand once, beside what they describe.

@@ -86,7 +86,8 @@ def named(text: str) -> Gpu | None:
 
     Nvidia-smi's and rocm-smi's names are understood (NVIDIA A100-SXM4-80GB, AMD Instinct MI300X OAM, gfx942:sramecc+),
     and so are short ones (h100, 4090, mi300x). What a short name leaves open is taken to be the usual: h100 the SXM5
-    of 80 GB, a100 the SXM4 of 80 GB, v100 the SXM2 of 32 GB, gfx90a (MI210, MI250, MI250X) a die of an MI250X.
+    of 80 GB, a100 the SXM4 of 80 GB, v100 the SXM2 of 32 GB; of an architecture, sm90 an H100 as above, sm80 an A100,
+    gfx90a (MI210, MI250, MI250X) a die of an MI250X, gfx942 (MI300A, MI300X, MI325X) an MI300X.
     A word that the GPU does not have (a MIG slice, another memory) is no match, not a guess.
     """
     words = frozenset(re.findall(r"[a-z0-9]+", text[:200].lower())) - _MAKERS

@@ -1,6 +1,8 @@
 """Machines have the data sheet's parts: how many, how fast, and what hangs where."""
 
+import json
 from collections import Counter
+from pathlib import Path
 
 import networkx as nx
 import pytest
@@ -18,6 +20,8 @@ from topologies.perlmutter import perlmutter
 from topologies.tpu import shape, tpu_v4, tpu_v5p
 from topologies.units import GB, TFLOP, us
 from topologies.volta import CUBE_MESH, dgx1_v100, dgx2
+
+FACTS = Path(__file__).parents[2] / ".." / "shared" / "facts" / "hardware.json"
 
 # topology, GPUs, NICs of a host, link, its bytes/s of a GPU each way, NIC each way, bf16 peak (V100: fp16), memory
 DATA_SHEETS = [
@@ -150,6 +154,13 @@ def test_perlmutter_joins_each_two_gpus_of_a_node_by_100_gb_each_way():
 def test_the_tables_of_links_name_each_pair_once(links):
     assert all(a < b for a, b in links)
     assert {node for pair in links for node in pair} == set(range(8))
+
+
+@pytest.mark.skipif(not FACTS.exists(), reason="the facts folder is not beside this repository")
+@pytest.mark.parametrize(("links", "system"), [(CUBE_MESH, "DGX-1 V100"), (FRONTIER_LINKS, "Frontier node")])
+def test_the_tables_of_links_agree_with_the_collected_facts(links, system):
+    known = next(row["links"] for row in json.loads(FACTS.read_text())["systems"] if row["name"] == system)
+    assert {f"{a}-{b}": count for (a, b), count in links.items()} == known
 
 
 def test_every_gpu_of_a_dgx1_has_six_nvlinks_and_every_second_meets_its_like_on_the_other_half():

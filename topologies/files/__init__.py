@@ -18,8 +18,8 @@ READERS = (
     "astra_network",
     "ibnetdiscover",
     "rocm_topo",
-    "nvlink_status",
     "nvidia_topo",
+    "nvlink_status",
 )
 
 
