@@ -10,6 +10,7 @@ import click
 
 from sim.commands.pictures import Wanted, picture_options
 from sim.commands.topology_check import command as check_command
+from sim.commands.topology_import import import_command
 from topologies.options import Named, cluster_options
 
 if TYPE_CHECKING:
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 
 @click.group("topology", no_args_is_help=False)
 def command() -> None:
-    """List, show or check clusters."""
+    """List, show or check clusters, or read one from files."""
 
 
 command.add_command(check_command)
+command.add_command(import_command)
 
 
 @command.command("list")
