@@ -36,10 +36,19 @@ def check_size(problem: Attention) -> None:
     Raises:
         BadInput: inputs of more than a quarter of the memory, or more scores than a reference takes in an hour.
     """
-    check_memory(sum(prod(shape) * np.dtype(dtype).itemsize for shape, dtype in input_types(problem).values()))
+    check_memory_of(problem)
     scores = problem.batch * problem.heads * problem.query_len * problem.key_len
     if scores > MOST_SCORES:
         raise BadInput(f"{scores:.3g} scores are too many to compute densely as a reference: at most {MOST_SCORES:.3g}")
+
+
+def check_memory_of(problem: Attention) -> None:
+    """Refuse a problem whose inputs are too large to make here.
+
+    Raises:
+        BadInput: they are more than a quarter of the memory.
+    """
+    check_memory(sum(prod(shape) * np.dtype(dtype).itemsize for shape, dtype in input_types(problem).values()))
 
 
 def check_memory(needed: int) -> None:

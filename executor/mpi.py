@@ -172,6 +172,13 @@ def timeline(schedule: Schedule, run: Run, comm: MPI.Comm, about: Mapping[str, A
     if runs is None:
         return None
     start, end, sent = (np.stack(x, axis=1) for x in zip(*runs, strict=True))
+    return as_timeline(schedule, start, end, sent, about)
+
+
+def as_timeline(
+    schedule: Schedule, start: Floats, end: Floats, sent: NDArray[np.int64], about: Mapping[str, Any]
+) -> Timeline:
+    """A measured timeline of all ranks, from what each op took and sent, (ops, ranks)."""
     compute = [op.id for op in schedule.ops if op.stream is None]
     return Timeline(
         clock="measured",

@@ -8,9 +8,10 @@ from typing import Any
 
 from mpi4py import MPI
 
-from algorithms.ir import Schedule
+from algorithms.ir import Attention, Schedule
 from executor import launch, mpi
 from executor.arrays import Arrays
+from executor.check import warm
 
 
 class Everyone:
@@ -41,6 +42,17 @@ class Everyone:
             if measured is not None:
                 measured.write(self.timeline)
         return run
+
+
+def warm_all(comm: MPI.Comm, kernel: str, problems: Sequence[Attention]) -> None:
+    """Let one rank of each host compile; the others then find its code in the cache, before anything is timed."""
+    here = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    first = here.Get_rank() == 0
+    here.Free()
+    for turn in (first, not first):
+        for problem in {(p.dtype, p.kv_dtype, p.phase): p for p in problems}.values() if turn else ():
+            warm(kernel, problem)
+        launch.quietly(comm)
 
 
 def full_text(schedule: Schedule) -> str:

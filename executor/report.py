@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from importlib import metadata
 from typing import Any
 
 from executor.cases import Case
@@ -89,7 +89,7 @@ class Report:
         """The report as data."""
         return {
             "schema": SCHEMA,
-            "ringloom": _version(),
+            "ringloom": version(),
             "cluster": {"ranks": self.setting.ranks, "hosts": list(self.setting.hosts), "mpi": self.setting.mpi},
             "problem": {"seed": self.setting.seed, "kernel": self.setting.kernel, "ways": self.setting.ways},
             "assumptions": ["error_of_bound is the worst error as a share of the bound of executor.exactness"],
@@ -123,8 +123,9 @@ def _row(row: Row) -> dict[str, Any]:
     }
 
 
-def _version() -> str:
+def version() -> str:
+    """The version installed."""
     try:
-        return version("ringloom")
-    except PackageNotFoundError:
+        return metadata.version("ringloom")
+    except metadata.PackageNotFoundError:
         return "unknown"

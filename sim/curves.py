@@ -71,7 +71,12 @@ class Surface:
     def extent(self) -> tuple[float, float, float, float]:
         """Least and most rows, and keys, that were measured."""
         keys = [np.exp(curve[0]) for curve in self.curves]
-        return float(self.rows[0]), float(self.rows[-1]), float(min(k[0] for k in keys)), float(max(k[-1] for k in keys))
+        return (
+            float(self.rows[0]),
+            float(self.rows[-1]),
+            float(min(k[0] for k in keys)),
+            float(max(k[-1] for k in keys)),
+        )
 
 
 def _of_row(points: Sequence[tuple[float, float, float]], row: float) -> tuple[Floats, Floats]:

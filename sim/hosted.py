@@ -13,7 +13,7 @@ from sim.network import Network
 
 
 class Split(NamedTuple):
-    """Receivers of what each rank sends, -1 for none: over links that the host drives, and over others. None: nobody's."""
+    """Receivers of what each rank sends, -1: none, over links that the host drives and over others; None: nobody's."""
 
     by_host: Ints | None
     offloaded: Ints | None

@@ -285,9 +285,7 @@ class _Lowering:
             last = self.send(group[0].dst, group[0].nbytes, before, stream)
         else:
             sends = [
-                end
-                for one in group
-                for end in self.send(one.dst, one.nbytes, before, self.stream((key, one.channel)))
+                end for one in group for end in self.send(one.dst, one.nbytes, before, self.stream((key, one.channel)))
             ]
             last = [self.program.compute(0.0, sends, stream)]
         if group[0].combine:

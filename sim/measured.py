@@ -82,16 +82,16 @@ class Measured(Machine):
         """The parts of an op's seconds: what it costs however small, and the rest."""
         zero = np.zeros(())
         if is_free(op):
-            return Parts(zero, zero, zero)
+            return Parts(zero, zero, zero, 0)
         counted = work(op, coords)
         if op.kind in ("attend", "attend_backward"):
-            fixed, rest = self._attention(op, counted, coords)
-            return Parts(np.where(counted.pairs > 0, self.line + fixed, self.line), rest, zero)
+            fixed, rest = self._tile(op, counted, coords)
+            return Parts(np.where(counted.pairs > 0, self.line + fixed, self.line), rest, zero, counted.flop)
         curve = self._curve(op.kind, op.inputs[-1].type.dtype)
         self._note(f"{op.kind}", float(np.max(counted.nbytes)), curve)
-        return Parts(np.asarray(self.line), zero, curve.at(counted.nbytes))
+        return Parts(np.asarray(self.line), zero, curve.at(counted.nbytes), 0)
 
-    def _attention(self, op: Op, counted: Work, coords: Coords) -> tuple[Floats, Floats]:
+    def _tile(self, op: Op, counted: Work, coords: Coords) -> tuple[Floats, Floats]:
         q, k = op.inputs[0].type, op.inputs[1].type
         passes, kv_heads = "fwd" if op.kind == "attend" else "bwd", k.width[0]
         known = self.attention.of_op(passes, q.dtype, q.width[1], op.params["mask"].short == "full")

@@ -12,6 +12,7 @@ from algorithms.ir.expr import Ints
 from sim.curves import Surface
 from sim.state import Floats
 
+Key = tuple[str, str, int, bool]  # pass, type, head size, no mask
 FULL, SEEN, CUT = "full", "seen", "cut"  # no mask; a mask that hides nothing here; one whose edge cuts the tile
 
 
@@ -54,7 +55,7 @@ class Attend:
     def beyond(self, rows: Ints, keys: Ints) -> list[str]:
         """What goes beyond the tiles that were measured."""
         found = [self.note] if self.note else []
-        least_rows, most_rows, _, most_keys = self.pair.extent
+        _, most_rows, _, most_keys = self.pair.extent
         for what, size, most in (("rows", np.max(rows), most_rows), ("keys", np.max(keys), most_keys)):
             if size > 2 * most:
                 found.append(f"{self.label}: extrapolated from {most:,.0f} to {size:,.0f} {what}")
@@ -64,7 +65,7 @@ class Attend:
 class Attends:
     """All attention that was measured."""
 
-    def __init__(self, known: Mapping[tuple[str, str, int, bool], Attend], best: Mapping[tuple[str, str], float]) -> None:
+    def __init__(self, known: Mapping[Key, Attend], best: Mapping[tuple[str, str], float]) -> None:
         """Answer by pass, type, head size, and whether there is no mask."""
         self.known, self._best = known, best
 
@@ -75,11 +76,12 @@ class Attends:
         best: dict[tuple[str, str], float] = {}
         for row in rows:
             passes, dtype, dim = str(row["passes"]), str(row["dtype"]), int(row["head_dim"])
-            tile = Tile(*(int(row[x]) for x in ("heads", "rows", "keys")), float(row["pairs"]), float(row["seconds"]))
+            heads, queries, keys = (int(row[x]) for x in ("heads", "rows", "keys"))
+            tile = Tile(heads, queries, keys, float(row["pairs"]), float(row["seconds"]))
             sorts.setdefault((passes, dtype, dim), {}).setdefault(str(row["mask"]), []).append(tile)
             rate = (4 if passes == "fwd" else 10) * dim * tile.heads * tile.pairs / tile.seconds
             best[passes, dtype] = max(best.get((passes, dtype), 0.0), rate)
-        known: dict[tuple[str, str, int, bool], Attend] = {}
+        known: dict[Key, Attend] = {}
         for (passes, dtype, dim), tiles in sorts.items():
             label = f"attention {passes} {dtype}"
             for no_mask, first, second in ((True, FULL, SEEN), (False, SEEN, FULL)):
@@ -115,10 +117,8 @@ def _attend(label: str, whole: Sequence[Tile], cut: Sequence[Tile]) -> Attend:
     least = 0.05  # of an op's time at least is its heads'
     each = [max(least * t.seconds, t.seconds - fixed) / (t.heads * t.pairs) for t in tiles]
     pair = Surface([t.rows for t in tiles], [t.keys for t in tiles], each)
-    edges = {
-        t.rows: ((t.seconds - fixed) / t.heads - _scalar(pair, t) * t.pairs) / t.rows for t in sorted(cut)
-    }
-    rows = np.array(sorted(edges) or [1.0], np.float64)
+    edges = {t.rows: ((t.seconds - fixed) / t.heads - _scalar(pair, t) * t.pairs) / t.rows for t in sorted(cut)}
+    rows = np.array(sorted(edges) or [1], np.float64)
     return Attend(label, fixed, pair, rows, np.array([edges.get(int(r), 0.0) for r in rows]))
 
 
