@@ -13,7 +13,8 @@ import numpy as np
 from algorithms.ir.schedule import Schedule
 from algorithms.ir.timeline import Timeline
 from algorithms.ops import is_free
-from sim.own_times import Own, own
+from sim.numbers import rests_on
+from sim.own_times import SAME, Own, own
 from sim.recorded import Recorded
 from sim.replay import replay
 from sim.result import Errors
@@ -37,7 +38,7 @@ class Row(NamedTuple):
 
     def record(self, measured: float, predicted: float | None) -> dict[str, Any]:
         """The row as data, with its shares of both whole runs."""
-        shares = {"measured_share": self.measured / measured}
+        shares: dict[str, float | None] = {"measured_share": self.measured / measured}
         if self.predicted is not None and predicted:
             shares["predicted_share"] = self.predicted / predicted
             shares["ratio"] = self.predicted / self.measured if self.measured else None
@@ -146,8 +147,9 @@ class Beside:
             for sign in (-1, 1)
         )
         mixed = replay(self.schedule, self.recorded.timeline, mixture).makespan
-        rests = tuple(timeline.about["assumptions"])
-        return replace(self, prediction=Prediction(timeline, took, low, high, mixed, rests))
+        carried = [kind for kind, nbytes in timeline.link_bytes.items() if nbytes]
+        rests = site.machine.assumptions(self.schedule.problem, rests_on(self.schedule, carried))
+        return replace(self, prediction=Prediction(timeline, took, low, high, mixed, (*rests, errors.assumption())))
 
     def by_kind(self) -> list[Row]:
         """The ops by stream and kind, in the order in which they first appear, and the rest of both runs."""
@@ -171,10 +173,16 @@ class Beside:
     def _rest(self, rows: Sequence[Row]) -> Row:
         """What is left of the runs: ranks that wait for others; less what goes on while they compute."""
         there = self.prediction
-        measured = self.recorded.timeline.makespan - sum(row.measured for row in rows)
-        predicted = there.timeline.makespan - sum(row.predicted or 0.0 for row in rows) if there else None
+        measured = _left(self.recorded.timeline.makespan, [row.measured for row in rows])
+        predicted = _left(there.timeline.makespan, [row.predicted or 0.0 for row in rows]) if there else None
         return Row("", "waiting" if self._in_turn else "waiting less overlap", 0, measured, predicted)
 
     @property
     def _in_turn(self) -> bool:
         return self.measured.took.by_line and (self.prediction is None or self.prediction.took.by_line)
+
+
+def _left(whole: float, parts: Sequence[float]) -> float:
+    """What parts leave of a whole; rounding leaves nothing."""
+    left = whole - sum(parts)
+    return left if abs(left) > SAME * whole else 0.0

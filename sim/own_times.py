@@ -35,6 +35,7 @@ class Own:
     Attributes:
         seconds: of a compute op from start to end; of communication after all members were ready.
         posting: to start communication, where ranks do one thing at a time; else 0.
+        waited: when each communication op began to be waited for, (ops, ranks); where ranks have streams, its start.
         meets: of each op, what its members wait for each other to have come to: WAITED, POSTED, or ALONE for nothing.
         late: when each rank began, (ranks,).
         by_line: whether ranks do one thing at a time.
@@ -42,6 +43,7 @@ class Own:
 
     seconds: Floats
     posting: Floats
+    waited: Floats
     meets: tuple[str, ...]
     late: Floats
     by_line: bool
@@ -72,7 +74,8 @@ def own(schedule: Schedule, timeline: Timeline, waited: Floats | None = None) ->
     for op in schedule.ops:
         if op.stream is not None:
             meets[op.id], seconds[op.id] = _own(op, schedule.mesh, ready, timeline.end[op.id], by_line, slack)
-    return Own(seconds, posting, tuple(meets), timeline.start.min(0) if by_line else np.zeros(timeline.ranks), by_line)
+    late = timeline.start.min(0) if by_line else np.zeros(timeline.ranks)
+    return Own(seconds, posting, ready.waited, tuple(meets), late, by_line)
 
 
 def _own(op: Op, mesh: Mesh, ready: _Ready, end: Floats, by_line: bool, slack: float) -> tuple[str, Floats]:

@@ -12,7 +12,6 @@ import click
 from algorithms.options import as_record
 from sim.commands import version
 from sim.commands.pictures import Wanted as Pictures
-from sim.commands.pictures import picture_options
 from topologies.options import Named, size_options
 
 if TYPE_CHECKING:
@@ -52,6 +51,12 @@ _OPTIONS = (
     click.option("--json", is_flag=True, help="Print JSON on stdout, and nothing else there."),
 )
 
+_PICTURES = (
+    click.option("--png", metavar="FILE", help="Draw both runs, one above the other."),
+    click.option("--svg", metavar="FILE", help="The same, with a tip on each op."),
+    click.option("--html", metavar="FILE", help="The same as one page, with the table."),
+)
+
 
 @click.command("validate")
 @as_record("wanted", Wanted, _OPTIONS)
@@ -61,7 +66,7 @@ _OPTIONS = (
     help="Predict for it: what `ringloom-run calibrate` wrote, or any cluster.  [default: replay only]",
 )
 @size_options
-@as_record("pictures", Pictures, PICTURES)
+@as_record("pictures", Pictures, _PICTURES)
 def command(wanted: Wanted, named: Named, pictures: Pictures) -> None:
     """Put a measured timeline beside its replay, and beside what a cluster's costs predict.
 
@@ -81,16 +86,22 @@ def command(wanted: Wanted, named: Named, pictures: Pictures) -> None:
     site = _site(named, found.recorded)
     if site is not None:
         found = found.predicted(site, errors)
-    for form, path in files.items():
-        from sim.pictures.lanes import write
-
-        write(found, path, form)
-        say(f"{form} {path}")
+    if files:
+        _draw(found, files)
     if wanted.json:
         json.dump(record(found, wanted, site), sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
         show(found, wanted, site)
+
+
+def _draw(found: Beside, files: dict[str, str]) -> None:
+    from sim.pictures.lanes import Lanes, write
+
+    lanes = Lanes.of(found)
+    for form, path in files.items():
+        write(lanes, path, form)
+        say(f"{form} {path}" + (f": {lanes.kept}" if lanes.kept else ""))
 
 
 def say(text: str) -> None:
@@ -180,7 +191,7 @@ def _facts(found: Beside, wanted: Wanted, site: Site | None) -> dict[str, str]:
     from sim.report import mesh_text
 
     recorded, there = found.recorded, found.prediction
-    problem, band, about = recorded.schedule.problem, recorded.band, recorded.environment
+    problem, about = recorded.schedule.problem, recorded.environment
     ways = "native" if recorded.ways is None else "by our rounds"
     facts = {
         "run": f"{recorded.schedule.name} {problem.phase}, mesh {mesh_text(recorded.schedule.mesh.axes)}, layout "
@@ -241,9 +252,9 @@ def _table(out: Console, found: Beside, rows: list[Row]) -> None:
         count = str(row.ops) if row.ops else ""
         line = [row.stream, row.kind, count, format_seconds(row.measured), f"{row.measured / whole:.1%}"]
         if there is not None and row.predicted is not None:
-            ratio = f"{row.predicted / row.measured:.2f}" if row.measured > 0 and row.predicted >= 0 else ""
+            ratio = _ratio(row.predicted / row.measured) if row.measured > 0 and row.predicted >= 0 else ""
             share = f"{row.predicted / there.timeline.makespan:.1%}" if there.timeline.makespan else ""
-            line += [format_seconds(row.predicted), share, ratio, _signed(row.difference)]
+            line += [format_seconds(row.predicted), share, ratio, _signed(row.difference, whole)]
         lines.append(line)
     out.print(report.table((*COLUMNS, *(PREDICTED if there else ())), lines))
 
@@ -263,5 +274,12 @@ def _difference(rows: list[Row]) -> str:
     return f"{_signed(total)} in all: {', '.join(texts)}" if texts else "none"
 
 
-def _signed(seconds: float) -> str:
+def _ratio(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}"
+
+
+def _signed(seconds: float, whole: float = 0.0) -> str:
+    """A difference; empty where it is nothing beside the whole."""
+    if abs(seconds) <= 1e-6 * whole:
+        return ""
     return f"{'-' if seconds < 0 else '+'}{_ms(abs(seconds))}"
