@@ -151,4 +151,4 @@ def test_the_makes_of_which_there_are_most_are_drawn_in_full():
     for n, i in ((0, 3), (1, 4), (2, 5)):  # three machines each of a make of its own
         graph.edges[f"node{n}/gpu{i}", f"node{n}/nvswitch"]["bandwidth"] /= 2
 
-    assert outline(graph).frames[0].count == 5 or outline(graph).frames[1].count == 5
+    assert 5 in [frame.count for frame in outline(graph).frames]
