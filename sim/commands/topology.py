@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sim.commands.pictures import Wanted, picture_options
 from sim.commands.topology_check import command as check_command
+from sim.commands.topology_import import import_command
 from topologies.options import Named, cluster_options
 
 if TYPE_CHECKING:
@@ -17,10 +19,11 @@ if TYPE_CHECKING:
 
 @click.group("topology", no_args_is_help=False)
 def command() -> None:
-    """List, show or check clusters."""
+    """List, show or check clusters, or read one from files."""
 
 
 command.add_command(check_command)
+command.add_command(import_command)
 
 
 @command.command("list")
@@ -61,14 +64,17 @@ def _about(doc: str) -> str:
 @command.command("show")
 @click.argument("name", required=False)
 @cluster_options
+@picture_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout, and nothing else there.")
-def show_command(name: str | None, named: Named, as_json: bool) -> None:
+def show_command(name: str | None, named: Named, wanted: Wanted, as_json: bool) -> None:
     """Show what the cluster NAME is made of, how fast it is, and who says so."""
     from dataclasses import asdict, replace
 
     from topologies.describe import describe
 
+    wanted.files()  # refused before the work
     graph, used = replace(named, cluster=name or named.cluster).build()
+    wanted.draw(graph)
     rows = describe(graph)
     if as_json:
         answer = {"schema": "ringloom.topology/1", "name": graph.graph["name"], "gpus": used}
