@@ -9,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topologies.files import READERS, _module, read
+from topologies.files.build import topology
 from topologies.files.facts import CLASSES, ClusterFacts, FileError, MachineFacts, NetworkFacts
 from topologies.files.text import MOST, load
+from topologies.laws import check
+from topologies.units import GB
 
 DATA = Path(__file__).parents[2] / "data" / "files"
 FIXTURES = sorted(path for path in DATA.iterdir() if path.is_file())
@@ -136,6 +139,23 @@ def test_a_mutated_file_is_read_or_refused_in_one_line(tmp_path_factory, fixture
     path.write_bytes(text.encode(errors="replace"))
 
     judged(path)
+
+
+@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.name)
+@given(steps=STEPS, given=st.sampled_from([(None, None), ("h100", 50 * GB)]))
+@settings(derandomize=True, max_examples=20)
+def test_what_is_read_becomes_a_graph_under_the_laws_or_one_line(tmp_path_factory, fixture, steps, given):
+    text = load(str(fixture))
+    for step in steps[:2]:
+        text = mutated(text, *step)
+    path = tmp_path_factory.getbasetemp() / f"fuzz{fixture.suffix}"
+    path.write_bytes(text.encode(errors="replace"))
+    try:
+        said = topology([str(path)], *given)
+    except ValueError as error:
+        said = str(error).replace(str(path), path.name)
+
+    assert said.isprintable() if isinstance(said, str) else check(said()) is None
 
 
 @pytest.mark.parametrize("name", READERS)
