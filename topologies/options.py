@@ -212,7 +212,7 @@ def _count(graph: "nx.DiGraph") -> int:
 
 def _speed(_: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
     """Read the speed of a NIC for click."""
-    from topologies.files.speeds import parse_speed
+    from topologies.files.text.speeds import parse_speed
 
     try:
         return None if text is None else parse_speed(text)
