@@ -6,7 +6,7 @@ import networkx as nx
 import pytest
 
 from topologies.dgx import dgx_a100
-from topologies.files import ibnetdiscover
+from topologies.files import assembly, ibnetdiscover
 from topologies.files.assembly import topology
 from topologies.files.assembly.network import fabric_of
 from topologies.files.facts import FileError
