@@ -63,17 +63,18 @@ def adapted(fabric: Fabric, source: Longs, target: Longs, table: Ints, ways: Lon
         return found
     table = table.copy()
     for begin in range(0, len(table), CHUNK):
-        part = begin + np.flatnonzero(ways[begin : begin + CHUNK] > 1)
-        if len(part) == 0:
-            continue
-        looks = np.minimum(ways[part], LOOKS)
-        tables = np.full((LOOKS, len(part), table.shape[1]), -1, np.int32)
-        for look in range(int(looks.max())):
-            draws = (part + look * (ways[part] // looks)) % ways[part]
-            rows, _ = paths(fabric.roads, fabric.lanes, source[part], target[part], draws)
-            tables[look, :, : rows.shape[1]] = rows[:, : table.shape[1]]
+        chunk = table[begin : begin + CHUNK]
+        looks = np.minimum(ways[begin : begin + CHUNK], LOOKS)
+        tables = np.full((int(looks.max()), *chunk.shape), -1, np.int32)
+        tables[0] = chunk
+        several = np.flatnonzero(looks > 1)
+        pair = begin + several
+        for look in range(len(tables) if len(several) else 0):
+            draws = (pair + look * (ways[pair] // looks[several])) % ways[pair]
+            rows, _ = paths(fabric.roads, fabric.lanes, source[pair], target[pair], draws)
+            tables[look, several, : rows.shape[1]] = rows[:, : chunk.shape[1]]
         chosen = _least_loaded(tables, looks, fabric.seconds, load)
-        table[part] = tables[chosen, np.arange(len(part))]
+        chunk[:] = tables[chosen, np.arange(len(chunk))]
     return table, ways
 
 

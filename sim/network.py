@@ -69,7 +69,7 @@ class Network:
         self.head = np.array([number[head] for _, head in self.links], np.int64)
         self.node = np.array([number[gpu] for gpu in self.gpus], np.int64)
         self.machine = machines_of(graph)
-        self._group = np.array([-1 if group is None else group for _, group in graph.nodes(data="group")], np.int64)
+        self._group = _groups(graph)
         is_pcie = np.array([kind == "pcie" for kind in self.kinds], np.bool_)
         self._roads, self._lanes = mapped(graph, self.tail, self.head, self.latency[:-1], is_pcie, self.machine)
         self._gpu = np.array(chosen, np.int64)  # what a hash knows a rank by, wherever it is placed
@@ -201,6 +201,16 @@ class Network:
         """Name the first of some pairs."""
         a, b = divmod(int(pairs[which.argmax()]), self.ranks)
         return f"rank {a} ({self.gpus[a]}) to rank {b} ({self.gpus[b]})"
+
+
+def _groups(graph: nx.DiGraph) -> Longs:
+    """Return the number of each switch's `group`, -1 where none is said."""
+    numbers: dict[str, int] = {}
+    groups = ((data.get("group"), data.get("kind") == "switch") for _, data in graph.nodes(data=True))
+    return np.array(
+        [numbers.setdefault(str(g), len(numbers)) if is_switch and g is not None else -1 for g, is_switch in groups],
+        np.int64,
+    )
 
 
 def _widen(table: Ints, hops: int, pad: int) -> Ints:

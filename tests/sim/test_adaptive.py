@@ -145,6 +145,15 @@ def test_a_torus_has_equal_paths_to_choose_from():
     assert adaptive <= static
 
 
+def test_a_pair_with_one_path_loads_it_for_those_with_several():
+    # on a ring of 4 routers rank 0 to 1 has one path; 0 to 2 has two, and goes the other way round
+    graph = dgx_h100(4, partial(torus, x=4))
+    network = Network(graph, routing=ADAPTIVE)
+    one, other = paths(network, [0, 1], [8, 17])
+    assert [node for node in one if "router" in node] == ["router0", "router1"]
+    assert [node for node in other if "router" in node] == ["router0", "router3", "router2"]
+
+
 def test_the_site_of_a_dragonfly_adapts_and_repeats_nothing():
     site = Site(FLIES[0])
     assert str(site.routing) == "adaptive"
