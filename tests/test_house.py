@@ -12,11 +12,16 @@ ROOT = Path(__file__).resolve().parents[1]
 MAY_IMPORT = {
     "topologies": {"networkx"},
     "algorithms": {"numpy"},
-    "sim": {"topologies", "algorithms", "numpy", "networkx", "simpy", "numba", "click", "rich"},
+    "sim": {"topologies", "algorithms", "numpy", "networkx", "simpy", "numba", "click", "rich", "matplotlib"},
     "executor": {"topologies", "algorithms", "numpy", "numba", "mpi4py", "cupy", "click", "rich"},
 }
-# Options that both commands share stand once, beside what they describe.
-MAY_IMPORT_ALSO = {"topologies/options.py": {"click"}, "algorithms/options.py": {"click"}}
+# Options that both commands share stand once, beside what they describe; a format has one reader.
+MAY_IMPORT_ALSO = {
+    "topologies/options.py": {"click"},
+    "algorithms/options.py": {"click"},
+    "topologies/files/markup.py": {"defusedxml"},
+    "topologies/files/plain_yaml.py": {"yaml"},
+}
 
 LONGEST_FILE = 400  # lines
 

@@ -1,0 +1,82 @@
+"""A cluster that a file describes whole: our own graphs, and those of other simulators, with what they leave out."""
+
+from typing import TYPE_CHECKING
+
+from topologies.files.facts import ClusterFacts
+from topologies.files.guess import gpu_named
+from topologies.files.merge import short
+from topologies.hardware import GPUS, Gpu
+from topologies.laws import unaccounted
+from topologies.links import Estimate
+from topologies.units import Gbit, format_rate, us
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+_LATENCY = Estimate(0.7 * us, "that of an NVLink, for want of any")
+_BANDWIDTH = 400 * Gbit
+
+
+def filled(whole: ClusterFacts, gpu: str | None, nic: float | None) -> "nx.DiGraph":
+    """Return a file's graph with the numbers that its GPUs and links lack.
+
+    Args:
+        gpu: model of the GPUs that have no numbers.
+        nic: bytes/s of the links that have none.
+    Raises:
+        ValueError: no such GPU, or nothing lacks what was given.
+    """
+    graph, who = whole.graph.copy(), short(whole.file)
+    facts = graph.graph
+    facts["name"] = facts.get("name") or who
+    facts["sources"], facts["assumptions"] = dict(facts.get("sources") or {}), list(facts.get("assumptions") or ())
+    facts["notes"] = [*facts.get("notes", ()), *(f"{who}: {note}" for note in whole.notes)]
+    facts["left_out"], facts["warnings"] = list(facts.get("left_out", ())), list(facts.get("warnings", ()))
+    _fill_gpus(graph, whole, gpu)
+    _fill_links(graph, whole, nic)
+    facts["sources"] |= dict.fromkeys(unaccounted(graph), f"{who} ({whole.format})")
+    return graph
+
+
+def _fill_gpus(graph: "nx.DiGraph", whole: ClusterFacts, asked: str | None) -> None:
+    """Give numbers to GPUs that have no speed."""
+    bare = [data for _, data in graph.nodes(data=True) if data.get("kind") == "gpu" and data.get("flop_rate") is None]
+    if asked is not None and not bare:
+        raise ValueError(f"--gpu {asked} changes nothing: {whole.file} has the numbers of its GPUs")
+    if not bare:
+        return
+    model, facts, who = gpu_named(asked) if asked else _usual(whole), graph.graph, short(whole.file)
+    for data in bare:
+        data.update({key: value for key, value in model.node(0).items() if key not in ("kind", "rank")})
+    facts["sources"] = model.sources() | facts["sources"]
+    facts["assumptions"] += model.assumptions()
+    if asked is None:
+        facts["assumptions"].append(f"gpu: {model.name}; {who} gives its GPUs no numbers; say --gpu")
+        facts["warnings"].append(f"assumes {model.name}: {who} gives its GPUs no numbers; say --gpu")
+
+
+def _fill_links(graph: "nx.DiGraph", whole: ClusterFacts, asked: float | None) -> None:
+    """Give numbers to links that have none."""
+    facts, who = graph.graph, short(whole.file)
+    slow, late = set(), set()
+    for _, _, link in graph.edges(data=True):
+        link.setdefault("kind", "link")
+        link.setdefault("offloaded", True)
+        if link.get("latency") is None:
+            link["latency"] = _LATENCY.latency
+            late.add(str(link["kind"]))
+        if link.get("bandwidth") is None:
+            link["bandwidth"] = asked or _BANDWIDTH
+            slow.add(str(link["kind"]))
+    if asked is not None and not slow:
+        raise ValueError(f"--nic changes nothing: {whole.file} has the bandwidth of all its links")
+    why = "as asked for" if asked else f"an NDR port; {who} gives none, --nic would"
+    facts["assumptions"] += [f"{kind}.bandwidth: {format_rate(asked or _BANDWIDTH)}; {why}" for kind in sorted(slow)]
+    facts["assumptions"] += [_LATENCY.of(f"{kind}.latency") for kind in sorted(late)]
+    if slow and asked is None:
+        facts["warnings"].append(f"assumes links of {format_rate(_BANDWIDTH)}: {who} gives none; say --nic")
+
+
+def _usual(whole: ClusterFacts) -> Gpu:
+    """Return the GPU taken for a cluster whose file names none."""
+    return GPUS["TPU-v4"] if "tpu" in short(whole.file).lower() else GPUS["H100-SXM5-80"]

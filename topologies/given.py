@@ -1,0 +1,46 @@
+"""Files where a name is taken: --cluster topo.txt,nvlink.txt and --fabric listing.txt."""
+
+import os
+from collections.abc import Sequence
+
+from topologies import Topology
+from topologies.fabrics import Fabric, is_own
+
+
+def is_file(text: str, known: Sequence[str]) -> bool:
+    """Tell whether a text names files, and neither something known nor a function in a Python file."""
+    if text.strip().partition(":")[0] in known or is_own(text):
+        return False
+    return os.path.isfile(text) or bool({"/", ".", ","} & set(text.partition(":")[0]))
+
+
+def topology(text: str, gpu: str | None, nic: float | None) -> Topology:
+    """Return what files, separated by commas, describe.
+
+    Args:
+        gpu, nic: as of topologies.files.build.
+    Raises:
+        ValueError: as there.
+    """
+    from topologies.files.build import topology as built
+
+    paths = [text] if os.path.isfile(text) else [path.strip() for path in text.split(",") if path.strip()]
+    if not paths:
+        raise ValueError(f"--cluster {text} names no file")
+    return built(paths, gpu, nic)
+
+
+def fabric(path: str) -> Fabric:
+    """Return the network that a file lists, as a fabric.
+
+    Raises:
+        ValueError: the file describes something else, or cannot be used.
+    """
+    from topologies.files import read
+    from topologies.files.facts import NetworkFacts
+    from topologies.files.network import fabric_of
+
+    facts = read(path)
+    if not isinstance(facts, NetworkFacts):
+        raise ValueError(f"--fabric {path}: {facts.format} lists no network; ibnetdiscover does")
+    return fabric_of(facts)
