@@ -80,16 +80,15 @@ class Measured(Machine):
 
     def parts(self, op: Op, problem: Attention, coords: Coords, shape: tuple[int, ...]) -> Parts:
         """The parts of an op's seconds: what it costs however small, and the rest."""
-        zero = np.zeros(())
+        zero, counted = np.zeros(()), work(op, coords)
         if is_free(op):
-            return Parts(zero, zero, zero, 0)
-        counted = work(op, coords)
+            return Parts(zero, zero, zero, counted.flop)
         if op.kind in ("attend", "attend_backward"):
             fixed, rest = self._tile(op, counted, coords)
             return Parts(np.where(counted.pairs > 0, self.line + fixed, self.line), rest, zero, counted.flop)
         curve = self._curve(op.kind, op.inputs[-1].type.dtype)
         self._note(f"{op.kind}", float(np.max(counted.nbytes)), curve)
-        return Parts(np.asarray(self.line), zero, curve.at(counted.nbytes), 0)
+        return Parts(np.asarray(self.line), zero, curve.at(counted.nbytes), counted.flop)
 
     def _tile(self, op: Op, counted: Work, coords: Coords) -> tuple[Floats, Floats]:
         q, k = op.inputs[0].type, op.inputs[1].type

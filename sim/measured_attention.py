@@ -84,8 +84,9 @@ class Attends:
         known: dict[Key, Attend] = {}
         for (passes, dtype, dim), tiles in sorts.items():
             label = f"attention {passes} {dtype}"
-            for no_mask, first, second in ((True, FULL, SEEN), (False, SEEN, FULL)):
-                whole = tiles.get(first) or tiles.get(second)
+            full, seen = tiles.get(FULL, []), tiles.get(SEEN, [])
+            low = [tile for tile in full if tile.rows < min((t.rows for t in seen), default=tile.rows + 1)]
+            for no_mask, whole in ((True, full or seen), (False, low + seen)):
                 if whole:
                     known[passes, dtype, dim, no_mask] = _attend(label, whole, [] if no_mask else tiles.get(CUT, []))
         return cls(known, best)

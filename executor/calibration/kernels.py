@@ -12,8 +12,9 @@ from algorithms.ir.score import Score
 from executor.calibration.items import Item, random
 from executor.kernels import Kernel
 
+TALL = 256  # rows from which a kernel may cut other tiles under a mask, though it hides nothing
 GEMM = 512  # rows and columns of the matrix product
-FIXED = (1, 1)  # rows and keys of the tile measured with several numbers of heads: what is left is the op itself
+ONE = 1  # head, beside 8, on the smallest tile of one row: what is left of none is the op itself
 
 
 class Shape(NamedTuple):
@@ -47,17 +48,28 @@ THOROUGH = Shapes(
         *(Shape(2048, keys, 2) for keys in (512, 2048, 4096)),
     ),
     cut=(Shape(256, 256, 4), Shape(512, 512, 4), Shape(2048, 2048, 2)),
-    backward=(Shape(256, 256, 4), Shape(512, 512, 4), Shape(512, 2048, 2), Shape(2048, 512, 2), Shape(2048, 2048, 2)),
+    backward=(
+        Shape(16, 16, 8),
+        Shape(256, 256, 4),
+        Shape(512, 512, 4),
+        Shape(512, 2048, 2),
+        Shape(2048, 512, 2),
+        Shape(2048, 2048, 2),
+    ),
 )
 
 
 def kernels(kernel: Kernel, dtype: str, head_dim: int, shapes: Shapes) -> Iterator[Item]:
     """Yield the tiles of one type and head size: forward without a mask, seen whole under one, and cut; backward."""
-    fixed = [Shape(*FIXED, 1), Shape(*FIXED, 8)]
     for passes, whole in (("fwd", shapes.whole), ("bwd", shapes.backward)):
         squares = shapes.cut if whole else ()
-        for name, tiles in (("full", whole), ("seen", [s for s in whole if s.rows > 1]), ("cut", squares)):
-            for shape in [*(fixed if whole and name != "cut" else ()), *tiles]:
+        tall = [shape for shape in whole if shape.rows >= TALL]
+        for name, tiles in (
+            ("full", [whole[0]._replace(heads=ONE), *whole] if whole else ()),
+            ("seen", tall),
+            ("cut", squares),
+        ):
+            for shape in tiles:
                 yield _tile(kernel, passes, name, dtype, head_dim, shape)
 
 
