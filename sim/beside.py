@@ -149,7 +149,8 @@ class Beside:
         mixed = replay(self.schedule, self.recorded.timeline, mixture).makespan
         carried = [kind for kind, nbytes in timeline.link_bytes.items() if nbytes]
         rests = site.machine.assumptions(self.schedule.problem, rests_on(self.schedule, carried))
-        return replace(self, prediction=Prediction(timeline, took, low, high, mixed, (*rests, errors.assumption())))
+        stated = f"stated error: {errors.compute:.0%} of compute, {errors.communication:.0%} of exposed communication"
+        return replace(self, prediction=Prediction(timeline, took, low, high, mixed, (*rests, stated)))
 
     def by_kind(self) -> list[Row]:
         """The ops by stream and kind, in the order in which they first appear, and the rest of both runs."""

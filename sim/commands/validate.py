@@ -15,17 +15,11 @@ from sim.commands.pictures import Wanted as Pictures
 from topologies.options import Named, size_options
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from sim.beside import Beside, Row
+    from sim.beside import Beside
     from sim.recorded import Recorded
     from sim.simulate import Site
 
 SCHEMA = "ringloom.validate/1"
-UNSTEADY = 1.5  # p90 / p10 beyond which runs are called unsteady
-NAMED = 0.05  # of all differences: kinds of less are not named
-COLUMNS = (("stream", "left"), ("op", "left"), ("count", "right"), ("measured", "right"), ("share", "right"))
-PREDICTED = (("predicted", "right"), ("share", "right"), ("ratio", "right"), ("difference", "right"))
 
 
 @dataclass(frozen=True)
@@ -92,7 +86,9 @@ def command(wanted: Wanted, named: Named, pictures: Pictures) -> None:
         json.dump(record(found, wanted, site), sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        show(found, wanted, site)
+        from sim.commands.beside import show
+
+        show(found, site, per_op=wanted.per_op)
 
 
 def _draw(found: Beside, files: dict[str, str]) -> None:
@@ -170,116 +166,3 @@ def record(found: Beside, wanted: Wanted, site: Site | None) -> dict[str, Any]:
         "kinds": [row.record(whole, predicted) for row in found.by_kind()],
         "ops": [row.record(whole, predicted) for row in found.by_op()] if wanted.per_op else [],
     }
-
-
-def show(found: Beside, wanted: Wanted, site: Site | None) -> None:
-    """Print the answer for people."""
-    from sim import report
-
-    with report.printing(sys.stdout) as out:
-        report.facts(out, _facts(found, wanted, site))
-        out.print()
-        rows = found.by_op() if wanted.per_op else found.by_kind()
-        _table(out, found, rows)
-        if found.prediction is not None:
-            out.print()
-            report.bullet(out, "the difference: ", _difference(found.by_kind()))
-            report.assumptions(out, list(found.prediction.assumptions))
-
-
-def _facts(found: Beside, wanted: Wanted, site: Site | None) -> dict[str, str]:
-    from sim.report import mesh_text
-
-    recorded, there = found.recorded, found.prediction
-    problem, about = recorded.schedule.problem, recorded.environment
-    ways = "native" if recorded.ways is None else "by our rounds"
-    facts = {
-        "run": f"{recorded.schedule.name} {problem.phase}, mesh {mesh_text(recorded.schedule.mesh.axes)}, layout "
-        f"{problem.layout}, {problem.query_len:,} queries of {problem.key_len:,} keys, mask {problem.mask.short}, "
-        f"{problem.heads}/{problem.kv_heads} heads of {problem.head_dim}, {problem.dtype}, collectives {ways}",
-        "machine": ", ".join(str(about[name]) for name in ("cpu", "mpi", "pinned", "date") if about.get(name)),
-        "measured": _measured(recorded),
-        "replay": f"{_off(found, found.replayed.makespan)}: {_how(found)}",
-    }
-    if found.of_medians is not None:
-        facts["medians"] = f"{_off(found, found.of_medians)}: the same with each compute op's median over the runs"
-    if there is not None and site is not None:
-        facts["predicted"] = (
-            f"{_off(found, there.timeline.makespan)}: simulated on {site.name}, stated error {_ms(there.low)} to "
-            f"{_ms(there.high)}"
-        )
-        facts["mixed"] = f"{_off(found, there.mixed)}: compute as measured, transfers as predicted"
-    return {name: text for name, text in facts.items() if text}
-
-
-def _measured(recorded: Recorded) -> str:
-    band, runs = recorded.band, len(recorded.runs)
-    if not runs:
-        return f"{_ms(band.median)}, one run"
-    text = f"{_ms(band.median)}, the median of {runs} runs (p10 {_ms(band.p10)}, p90 {_ms(band.p90)})"
-    return text + (f"; unsteady, p90 is {band.p90 / band.p10:.2g} times p10" if band.p90 > UNSTEADY * band.p10 else "")
-
-
-def _how(found: Beside) -> str:
-    """How ranks worked, and transfers met, in words."""
-    ranks = "ranks do one thing at a time" if found.measured.took.by_line else "streams run beside each other"
-    said = {
-        "waited": "went on when both ends waited",
-        "posted": "when both had posted" if found.measured.took.by_line else "went on when all had started",
-        "alone": "waited for nobody",
-    }
-    meets = [f"{number} {said[name]}" for name, number in sorted(found.meets.items())]
-    return f"{ranks}; of its transfers {', '.join(meets)}" if meets else ranks
-
-
-def _off(found: Beside, seconds: float) -> str:
-    return f"{_ms(seconds)}, {found.error(seconds):+.1%}"
-
-
-def _ms(seconds: float) -> str:
-    from topologies.units import format_seconds
-
-    return format_seconds(seconds)
-
-
-def _table(out: Console, found: Beside, rows: list[Row]) -> None:
-    from sim import report
-    from topologies.units import format_seconds
-
-    whole, there = found.recorded.timeline.makespan, found.prediction
-    lines = []
-    for row in [*rows, _sum(found)]:
-        count = str(row.ops) if row.ops else ""
-        line = [row.stream, row.kind, count, format_seconds(row.measured), f"{row.measured / whole:.1%}"]
-        if there is not None and row.predicted is not None:
-            ratio = _ratio(row.predicted / row.measured) if row.measured > 0 and row.predicted >= 0 else ""
-            share = f"{row.predicted / there.timeline.makespan:.1%}" if there.timeline.makespan else ""
-            line += [format_seconds(row.predicted), share, ratio, _signed(row.difference, whole)]
-        lines.append(line)
-    out.print(report.table((*COLUMNS, *(PREDICTED if there else ())), lines))
-
-
-def _sum(found: Beside) -> Row:
-    from sim.beside import Row
-
-    there = found.prediction
-    return Row("", "all", 0, found.recorded.timeline.makespan, there.timeline.makespan if there else None)
-
-
-def _difference(rows: list[Row]) -> str:
-    """Which kinds of op make it, the largest first."""
-    total, moved = sum(row.difference for row in rows), sum(abs(row.difference) for row in rows)
-    named = sorted(rows, key=lambda row: -abs(row.difference))
-    texts = [f"{row.kind} {_signed(row.difference)}" for row in named if abs(row.difference) > NAMED * moved]
-    return f"{_signed(total)} in all: {', '.join(texts)}" if texts else "none"
-
-
-def _ratio(ratio: float) -> str:
-    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}"
-
-
-def _signed(seconds: float, whole: float = 0.0) -> str:
-    """A difference; empty where it is nothing beside the whole."""
-    if abs(seconds) <= 1e-6 * whole:
-        return ""
-    return f"{'-' if seconds < 0 else '+'}{_ms(abs(seconds))}"

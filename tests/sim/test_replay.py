@@ -10,18 +10,16 @@ from hypothesis import strategies as st
 from algorithms import find, names
 from algorithms.ir import Attention, Mesh, ScheduleError
 from algorithms.ir.job import factorisations
-from algorithms.ir.order import steps
-from algorithms.ir.timeline import Timeline, lines
 from algorithms.ops import free
 from algorithms.ring import ring_attention
 from sim.jitter import Jitter
-from sim.own_times import ALONE, POSTED, WAITED, last_of, own
+from sim.own_times import ALONE, POSTED, WAITED, own
 from sim.replay import replay
 from sim.simulate import simulate
-from tests.sim.graphs import star, us
+from tests.sim.graphs import star
+from tests.sim.runs import PROBLEM, drawn
 
 PROGRAMS = {f"{name} {phase}": p for name in names() for phase, p in find(name).items()}
-PROBLEM = Attention(4, 4, 16, 256, 256, mask="causal", layout="zigzag")
 
 
 def cluster(ranks, driven=False):
@@ -44,38 +42,6 @@ def schedule_of(program, ranks=6):
             except ScheduleError:
                 continue
     return None
-
-
-def drawn(schedule, rng, ranks, meets=WAITED):
-    """A run of ranks that do one thing at a time, and what each of its lines took itself."""
-    ops = len(schedule.ops)
-    start, end, waited = np.zeros((3, ops, ranks))
-    took = rng.uniform(1, 50, (2, ops, ranks)) * us
-    now, posted = np.zeros(ranks), {}
-    for action, op in steps(schedule):
-        if action == "run":
-            start[op.id], now = now, now + took[0, op.id]
-            waited[op.id] = now
-        elif action == "post":
-            start[op.id], now = now, now + took[1, op.id]
-            posted[op.id] = now
-        else:
-            waited[op.id] = now
-            ready = now if meets == WAITED else posted[op.id]
-            now = np.maximum(now, last_of(op, schedule.mesh, ready)) + took[0, op.id]
-        if action != "post":
-            end[op.id] = now
-    timeline = Timeline(
-        clock="measured",
-        ops=lines(schedule),
-        start=start,
-        end=end,
-        sent=np.zeros((ops, ranks), np.int64),
-        busy=np.zeros(ranks),
-        peak=np.zeros(ranks, np.int64),
-        makespan=float(end.max()),
-    )
-    return timeline, waited, took
 
 
 def assert_same(found, timeline):
