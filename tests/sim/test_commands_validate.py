@@ -76,7 +76,7 @@ def test_a_prediction_of_the_run_itself_is_exact(tmp_path, cluster, capsys):
 
     assert found["prediction"]["error"] == pytest.approx(0, abs=1e-9)
     assert found["prediction"]["measured_compute_predicted_transfers_s"] == pytest.approx(found["measured"]["shown_s"])
-    assert all(row["ratio"] == pytest.approx(1) for row in found["kinds"] if row["ops"])
+    assert all(row["predicted_s"] == pytest.approx(row["measured_s"]) for row in found["kinds"])
 
 
 def test_a_simulated_timeline_is_said_to_be_one(tmp_path, capsys):
