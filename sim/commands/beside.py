@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sim import report
@@ -12,6 +13,7 @@ from topologies.units import format_seconds
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from sim.published import Compared
     from sim.recorded import Recorded
     from sim.simulate import Site
 
@@ -118,3 +120,16 @@ def _signed(seconds: float, whole: float = 0.0) -> str:
     if abs(seconds) <= 1e-6 * whole:
         return ""
     return f"{'-' if seconds < 0 else '+'}{format_seconds(abs(seconds))}"
+
+
+def show_published(rows: Sequence[Compared]) -> None:
+    """Print what was published beside what is predicted."""
+    columns = (("figure", "left"), ("predicted", "right"), ("published", "right"), ("", "left"), ("error", "right"))
+    lines = [(one.name, f"{one.predicted:.3g}", f"{one.published:.3g}", one.unit, f"{one.error:+.1%}") for one in rows]
+    notes = [f"{one.name}: {one.why}" for one in rows if one.why]
+    with report.printing(sys.stdout) as out:
+        out.print(report.table(columns, lines))
+        for heading, texts in (("where it is off", notes), ("sources", dict.fromkeys(one.source for one in rows))):
+            out.print(f"\n{heading}:")
+            for text in texts:
+                report.bullet(out, "  - ", text)

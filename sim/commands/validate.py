@@ -26,7 +26,8 @@ SCHEMA = "ringloom.validate/1"
 class Wanted:
     """What the options said."""
 
-    measured: str
+    measured: str | None
+    published: bool
     algorithm: str | None
     compute_error: float
     comm_error: float
@@ -35,7 +36,8 @@ class Wanted:
 
 
 _OPTIONS = (
-    click.option("--measured", required=True, metavar="FILE", help="A timeline, as `ringloom-run time --timeline`."),
+    click.option("--measured", metavar="FILE", help="A timeline, as `ringloom-run time --timeline FILE` writes it."),
+    click.option("--published", is_flag=True, help="Predicted beside published: bus bandwidths, and a ring's speed."),
     click.option("--algorithm", metavar="NAME|FILE.py:NAME", help="What it is of, in place of what the file says."),
     click.option("--compute-error", type=float, default=0.10, show_default=True, help="Stated error of compute time."),
     click.option(
@@ -62,12 +64,17 @@ _PICTURES = (
 @size_options
 @as_record("pictures", Pictures, _PICTURES)
 def command(wanted: Wanted, named: Named, pictures: Pictures) -> None:
-    """Put a measured timeline beside its replay, and beside what a cluster's costs predict.
+    """Put a measured timeline beside its replay, and beside what a cluster's costs predict; or tables beside theirs.
 
     The replay takes what each op took itself, waiting left out, and lets the engine put the run together again. The
     prediction simulates the same schedule. The first tests how runs are composed, the second the costs too.
     """
     files = pictures.files()
+    if wanted.published:
+        _published(wanted, named, files)
+        return
+    if wanted.measured is None:
+        raise ValueError("validate needs --measured FILE, or --published")
 
     from sim.beside import Beside
     from sim.recorded import recorded
@@ -89,6 +96,30 @@ def command(wanted: Wanted, named: Named, pictures: Pictures) -> None:
         from sim.commands.beside import show
 
         show(found, site, per_op=wanted.per_op)
+
+
+def _published(wanted: Wanted, named: Named, files: dict[str, str]) -> None:
+    """Put what was published beside what is predicted."""
+    said: dict[str, object] = {
+        "--measured": wanted.measured,
+        "--algorithm": wanted.algorithm,
+        "--cluster": named.cluster,
+    }
+    said |= {"--per-op": wanted.per_op or None, "--png, --svg and --html": files or None}
+    for option, value in said.items():
+        if value is not None:
+            raise ValueError(f"--published has clusters and problems of its own: leave out {option}")
+
+    from sim.commands.beside import show_published
+    from sim.published import compared
+
+    rows = list(compared())
+    if wanted.json:
+        table = [one._asdict() | {"error": one.error} for one in rows]
+        json.dump({"schema": SCHEMA, "ringloom": version(), "published": table}, sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    else:
+        show_published(rows)
 
 
 def _draw(found: Beside, files: dict[str, str]) -> None:

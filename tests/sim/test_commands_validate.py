@@ -217,6 +217,25 @@ def test_a_cut_file_is_refused(tmp_path, capsys):
         assert "not a timeline file" in refused(capsys, "--measured", str(path))
 
 
+def test_published_figures_are_put_beside_predicted_ones(capsys):
+    found = answer(capsys, "validate", "--published")["published"]
+
+    assert len(found) == 25
+    assert all(one["error"] == pytest.approx(one["predicted"] / one["published"] - 1) for one in found)
+    assert all(one["why"] for one in found if abs(one["error"]) > 0.10)
+
+
+@pytest.mark.parametrize(
+    "more", [("--measured", "x.json"), ("--cluster", "dgx_h100"), ("--per-op",), ("--png", "x.png")]
+)
+def test_published_figures_have_clusters_of_their_own(more, capsys):
+    assert f"leave out {'--png' if more[0] == '--png' else more[0]}" in refused(capsys, "--published", *more)
+
+
+def test_something_must_be_asked_for(capsys):
+    assert "needs --measured FILE, or --published" in refused(capsys)
+
+
 def test_what_changes_nothing_is_refused(file, capsys):
     assert "say --cluster too" in refused(capsys, "--measured", file, "--gpus", "2")
 
