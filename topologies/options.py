@@ -126,8 +126,8 @@ def build(
         each = _count(topology(1) if unit else topology())
         units, used = _units(cluster, unit, each, nodes, gpus)
         graph = topology(units) if unit else topology()
-    if files or cluster not in names() or (
-        fabric and fabric.strip().partition(":")[0] not in fabrics.names()
+    if (
+        files or cluster not in names() or (fabric and fabric.strip().partition(":")[0] not in fabrics.names())
     ):  # ours are held to the laws by the tests
         check(graph)
     if used > _count(graph):
