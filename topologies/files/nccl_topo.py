@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from topologies.files.facts import Accelerator, FileError, MachineFacts, Port
 from topologies.files.gpu_links import Ends, pairs
 from topologies.files.markup import Element, first_tag, parse
-from topologies.files.pci import GPUS, rate
+from topologies.files.pci import GPUS, NICS, rate
 from topologies.files.pcie_tree import PcieTree
 from topologies.files.wording import Remarks, shown
 from topologies.units import Gbit
@@ -56,6 +56,7 @@ class _Reader:
         self.says_gpus = any(e.tag == "gpu" for e in devices)
         self.says_nics = any(e.tag == "net" for e in devices)
         self.numbers = _by_bus(devices)
+        self.cpus: list[tuple[str, int, int]] = []
         self.hosts = sorted({cpu.attributes.get("host_hash", "") for cpu in system.all("cpu")})
 
     def facts(self) -> MachineFacts:
@@ -88,6 +89,7 @@ class _Reader:
             switched=links.switched,
             near=self.tree.classes(),
             tree=self.tree.whole(),
+            cpu=self.cpus[0] if len(set(self.cpus)) == 1 else None,
             notes=self.remarks.lines(),
         )
 
@@ -105,6 +107,9 @@ class _Reader:
             self.remarks.add("numaid of a CPU is not said", f"line {cpu.line}")
         host = self.hosts.index(cpu.attributes.get("host_hash", "")) if len(self.hosts) > 1 else None
         name = self.tree.cpu(numa, host)
+        family, model = _whole(cpu, "familyid"), _whole(cpu, "modelid")
+        if family is not None and model is not None:
+            self.cpus.append((cpu.attributes.get("vendor", "")[:40], family, model))
         for child in cpu.children:
             if child.tag == "pci":
                 self.pci(child, name, numa)
@@ -135,7 +140,7 @@ class _Reader:
             self.gpu(pci, None, above, self.rate(pci), numa)
         elif not holders and _NIC.match(code) and not self.says_nics:
             name = f"nic{self.numbers[id(pci)]}"
-            self.hang(Port(name, None, bus or None, numa), pci, above, self.rate(pci))
+            self.hang(Port(name, None, bus or None, numa, card=_card(pci)), pci, above, self.rate(pci))
         elif not holders:
             kind = "a GPU without a <gpu>, perhaps not used" if _GPU.match(code) else "no GPU or NIC"
             self.remarks.add(f"PCI device of class {shown(code)} is {kind}: left out", bus or f"line {pci.line}")
@@ -182,7 +187,7 @@ class _Reader:
 
     def model(self, pci: Element, gpu: Element | None) -> str | None:
         """Return the name of a GPU by its device code, or what the document says of its architecture."""
-        code = tuple(pci.attributes.get(key, "").lower().removeprefix("0x") for key in ("vendor", "device"))
+        code = _code(pci)
         said = {} if gpu is None else gpu.attributes
         if code in GPUS:
             self.remarks.add(f"device 0x{code[1]} of vendor 0x{code[0]} is {GPUS[code]} in the PCI ID database")
@@ -212,7 +217,7 @@ class _Reader:
         guid = net.attributes.get("guid", "").strip().lower().removeprefix("0x").lstrip("0")[:40] or None
         rated = speed / 1000 * Gbit if speed and speed > 0 else None
         bus = _bus(pci) if pci.tag == "pci" else ""
-        self.hang(Port(name, rated, bus or None, numa, guid), net, above, bandwidth)
+        self.hang(Port(name, rated, bus or None, numa, guid, _card(pci)), net, above, bandwidth)
 
     def hang(self, port: Port, place: Element, above: str, bandwidth: float | None) -> None:
         """Add a NIC to the tree."""
@@ -277,6 +282,17 @@ def _bus(pci: Element) -> str:
     """Return the bus id of a PCI function in lower case, empty where it has none."""
     bus = pci.attributes.get("busid", "").strip().lower()[:40]
     return bus if bus.isprintable() else ""
+
+
+def _code(pci: Element) -> tuple[str, str]:
+    """Return the vendor and device code of a PCI function, in lower case without 0x."""
+    vendor, device = (pci.attributes.get(key, "").lower().removeprefix("0x") for key in ("vendor", "device"))
+    return vendor, device
+
+
+def _card(pci: Element) -> str | None:
+    """Return what NIC a PCI function is, None where its codes are not known."""
+    return NICS.get(_code(pci), (None, 0))[0]
 
 
 def _whole(element: Element, key: str) -> int | None:
