@@ -42,7 +42,7 @@ _SCHEMA = re.compile(r"""["']?schema["']?\s{0,20}:\s{0,20}["']?ringloom\.cluster
 
 def looks_like(text: str) -> bool:
     """Tell whether a text is a cluster of our own."""
-    return _SCHEMA.search(text) is not None or first_tag(text).removeprefix("/") in ("graphml", "graph")
+    return _SCHEMA.search(text) is not None or _is_graphml(text)
 
 
 def read(text: str, file: str) -> ClusterFacts:
@@ -55,11 +55,17 @@ def read(text: str, file: str) -> ClusterFacts:
     with uncollected():
         if text[:1000].lstrip()[:1] == "{":
             graph = from_json(text, file, remarks)
-        elif first_tag(text).removeprefix("/") in ("graphml", "graph"):
+        elif _is_graphml(text):
             graph = graphml.read(text, file, remarks)
         else:
             graph = from_yaml(text, file, remarks)
         return finished(graph, file, FORMAT, remarks)
+
+
+def _is_graphml(text: str) -> bool:
+    """Tell whether a text is GraphML, or a piece of it; NCCL has another <graph>."""
+    name = first_tag(text).removeprefix("/")
+    return name == "graphml" or (name == "graph" and "edgedefault" in text[:10_000])
 
 
 def write(graph: "nx.DiGraph", path: str) -> None:
