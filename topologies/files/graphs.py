@@ -71,7 +71,7 @@ def _is_graphml(text: str) -> bool:
 def write(graph: "nx.DiGraph", path: str) -> None:
     """Write a cluster to a file; the suffix says how: .json, .yaml, .yml or .graphml.
 
-    The file appears whole or not at all: another is written beside it and renamed.
+    The file appears whole or not at all: another is written beside it and renamed. A device or a pipe is written into.
 
     Raises:
         ValueError: another suffix, a value that a file cannot hold, or a file larger than is read.
@@ -91,7 +91,11 @@ def write(graph: "nx.DiGraph", path: str) -> None:
             f"{path} would have {len(data) // 2**20} MiB, more than the {MOST // 2**20} that is read{larger}"
         )
     try:
-        _replace(Path(os.path.realpath(path)), data)
+        target = Path(os.path.realpath(path))
+        if target.exists() and not target.is_file():
+            target.write_bytes(data)
+        else:
+            _replace(target, data)
     except OSError as error:
         raise FileError(path, f"cannot be written: {error.strerror or error}") from None
 
