@@ -14,6 +14,7 @@ from sim.twins import classes
 FABRIC = -1  # the machine of a node that belongs to none
 PICOSECONDS = 1e12
 MOST_TOLL = 1 << 20
+TOLLS = {"nic": 64}  # more than the GPUs that forward on any machine: what need not leave it stays inside
 
 
 class Roads(NamedTuple):
@@ -23,7 +24,7 @@ class Roads(NamedTuple):
     tail: Longs  # [roads] the place a road leaves
     head: Longs  # [roads] the place a road enters
     picoseconds: Longs  # [roads] latency
-    toll: Longs  # [places] what passing one costs: a GPU 1, anything else 0, unless its node says
+    toll: Longs  # [places] what passing one costs
     machine: Longs  # [places] or FABRIC
     near_start: Longs  # [places + 1] place n has the roads near[near_start[n]:near_start[n + 1]]
     near: Longs  # roads into the fabric, and within a machine
@@ -81,14 +82,14 @@ def mapped(
 
 
 def tolls(graph: nx.DiGraph) -> Longs:
-    """Return what it costs to pass each node, in GPUs: a node's `toll`, or else 1 for a GPU and 0 for others.
+    """Return what it costs to pass each node, in GPUs: its `toll`, or else 1 for a GPU, 64 for a NIC, 0 for others.
 
     Raises:
         ValueError: a toll that is no whole number from 0 to 2^20.
     """
     found = []
     for node, data in graph.nodes(data=True):
-        toll = data.get("toll", int(data.get("rank") is not None))
+        toll = data.get("toll", 1 if data.get("rank") is not None else TOLLS.get(data.get("kind"), 0))
         if isinstance(toll, bool) or not isinstance(toll, int) or not 0 <= toll <= MOST_TOLL:
             raise ValueError(f"toll must be a whole number from 0 to {MOST_TOLL}: node {node} has {toll!r}")
         found.append(toll)

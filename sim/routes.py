@@ -1,7 +1,8 @@
 """Static routes on a directed graph: Dijkstra, from a source to its targets. Compiled.
 
-The best path passes the fewest GPUs, then has the least latency, then the fewest hops. A node may say that passing it
-is worth more GPUs than its kind is, a `toll`: at 2 a spine is dearer than the GPU that PXN takes. Among equals, looking
+The best path passes the fewest NICs, so that it stays on a machine where it can, then the fewest GPUs, then has the
+least latency, then the fewest hops. A node may say that passing it is worth more GPUs than its kind is, a `toll`: at 2
+a spine is dearer than the GPU that PXN takes. Among equals, looking
 back from the destination, affinity comes first: the NIC of either end, the PCIe link of a GPU at either end, and of the
 GPUs before a NIC the one that it goes with. So where a GPU is passed it is the sender's neighbour, on the receiver's
 rail. Then the digits of the pair's draw say which, the first where it is 0. Latencies are compared in whole

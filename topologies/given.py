@@ -18,7 +18,7 @@ def topology(text: str, gpu: str | None, nic: float | None) -> Topology:
     """Return what files, separated by commas, describe.
 
     Args:
-        gpu, nic: as of topologies.files.build.
+        gpu, nic: as of topologies.files.assembly.
     Raises:
         ValueError: as there.
     """
@@ -30,7 +30,7 @@ def topology(text: str, gpu: str | None, nic: float | None) -> Topology:
 
 def of_files(paths: Sequence[str], gpu: str | None, nic: float | None) -> Topology:
     """Return what files describe, as topology does."""
-    from topologies.files.build import topology as built
+    from topologies.files.assembly import topology as built
 
     return built(paths, gpu, nic)
 
@@ -47,8 +47,8 @@ def fabric(path: str) -> Fabric:
         ValueError: the file describes something else, or cannot be used.
     """
     from topologies.files import read
+    from topologies.files.assembly.network import fabric_of
     from topologies.files.facts import NetworkFacts
-    from topologies.files.network import fabric_of
 
     facts = read(path)
     if not isinstance(facts, NetworkFacts):

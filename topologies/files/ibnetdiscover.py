@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from topologies.files.facts import Cable, FileError, NetworkFacts, Port
-from topologies.files.ibnames import host_and_card, is_aggregation, listed, natural, switch_and_model, told_apart
-from topologies.files.markup import uncollected
-from topologies.files.speeds import LANES, port_rate
+from topologies.files.text.ibnames import host_and_card, is_aggregation, listed, natural, switch_and_model, told_apart
+from topologies.files.text.speeds import LANES, port_rate
+from topologies.garbage import uncollected
 
 FORMAT = "ibnetdiscover"
 
@@ -76,6 +76,7 @@ def read(text: str, file: str) -> NetworkFacts:
         FileError: a line is cut, a port has two peers, or no line is one of a listing.
     """
     listing = _Listing(file)
+    text = text.replace("\t", " ")  # tabs separate what blanks do, and a name with one cannot be printed
     with uncollected():
         for line in text.split("\n"):
             if _HEAD.match(line) or line.startswith("["):
