@@ -36,7 +36,8 @@ def read(path: str) -> Facts:
             facts: Facts = reader.read(text, path)
             return facts
     known = ", ".join(_module(name).FORMAT for name in READERS)
-    raise FileError(path, f"of no known format: expected {known}")
+    own = "; a cluster of your own says schema: ringloom.cluster/1" if path.endswith((".json", ".yaml", ".yml")) else ""
+    raise FileError(path, f"of no known format: expected {known}{own}")
 
 
 def _module(name: str) -> ModuleType:
