@@ -208,6 +208,18 @@ def test_a_folder_that_is_not_to_be_written_is_said(tmp_path):
         graphs.write(topologies.find("ring")(), str(tmp_path / "a.json"))
 
 
+def test_a_pipe_is_written_into_and_stays_a_pipe(tmp_path):
+    # A link to a device is the same: /dev/full must not become a file because root may rename one over it.
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "a.json").symlink_to("pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    graphs.write(topologies.find("ring")(), str(tmp_path / "a.json"))
+
+    assert os.read(reader, 2**16).startswith(b"{")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    os.close(reader)
+
+
 def test_a_suffix_says_how_a_file_is_written(tmp_path):
     with pytest.raises(ValueError, match=r"a cluster file ends in .json, .yaml, .yml, .graphml: got"):
         graphs.write(topologies.find("ring")(), str(tmp_path / "a.txt"))
@@ -241,14 +253,11 @@ def test_a_gpu_that_is_named_without_numbers_has_those_of_its_model_and_no_other
     assert not graph.graph["warnings"]
 
 
-@pytest.mark.parametrize(
-    ("gpu", "message"), [("zork", "no GPU 'zork': expected one of .* or say its flop_rate"), ("[1]", "no GPU")]
-)
-def test_a_gpu_that_is_named_and_not_known_is_refused(tmp_path, gpu, message):
+def test_a_gpu_that_is_named_and_not_known_is_refused(tmp_path):
     path = tmp_path / "named.yaml"
-    path.write_text(HEAD + LINK + TWO_NAMED.replace("mi300x", gpu) + "cables:\n  a: {b: l}\n")
+    path.write_text(HEAD + LINK + TWO_NAMED.replace("mi300x", "zork") + "cables:\n  a: {b: l}\n")
 
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=r"named.yaml: no GPU 'zork': expected one of .* or say its flop_rate"):
         build(str(path))
 
 
