@@ -1,5 +1,6 @@
 """From files of a machine to its graph: what is read, what is assumed aloud, what is refused."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import networkx as nx
@@ -107,6 +108,42 @@ def test_inactive_links_lower_the_count_of_that_gpu_and_stay_visible():
     assert graph.graph["sources"]["nvlink.bandwidth"].startswith(
         "nv.txt (nvidia-smi nvlink -s); links counted by topo.txt"
     )
+
+
+def test_a_gpu_none_of_whose_links_is_up_has_none():
+    off, up = (0.0,) * 12, (25 * GB,) * 12
+    switched = built(machine(8, 12), status(off, index=3))
+    cabled = built(machine(4, 4), status(off, index=3))
+    alone = built(*(status(off if i == 1 else up, index=i) for i in range(3)))
+
+    none = built(machine(8, 12), *(status(off, index=i) for i in range(8)))
+
+    assert "nvswitch" not in none
+    for graph, gpu in ((switched, "gpu3"), (cabled, "gpu3"), (alone, "gpu1")):
+        assert {graph.edges[gpu, head]["kind"] for head in graph[gpu]} == {"pcie"}
+    assert assumed(switched, "nvlink: GPU 3: none of 12 links is up by nv.txt: left out")
+    assert assumed(cabled, "nvlink: GPU 3: none of 12 links is up by nv.txt: left out")
+
+
+def test_a_slow_link_counts_in_part():
+    ports = (25 * GB,) * 8 + (12.5 * GB,) * 4
+    graph = built(machine(8, 12), status(ports, index=3))
+
+    assert rate(graph, "gpu3", "nvswitch") == 250 * GB
+    assert graph.edges["gpu3", "nvswitch"]["expected"] == 300 * GB
+    assert assumed(graph, "nvlink: GPU 3: 10 of 12 links are up by nv.txt, a slow one counted in part")
+
+
+def test_files_that_count_links_differently_are_told_apart_aloud():
+    graph = built(machine(8, 12), *(status((25 * GB,) * 18, index=i, model="NVIDIA H100 80GB HBM3") for i in range(8)))
+
+    assert rate(graph, "gpu0", "nvswitch") == 300 * GB
+    assert assumed(graph, "nvlink: GPU 0, 1, 2, 3, 4, 5, 6, 7: nv.txt has 18 links up, topo.txt counts 12")
+
+
+def test_more_links_up_than_the_model_has_are_refused():
+    with pytest.raises(ValueError, match=r"nv.txt .*: GPU 0 has 13 links up, A100-SXM4-80 has 12: say --gpu"):
+        built(status((25 * GB,) * 13))
 
 
 def test_links_that_are_off_by_design_are_not_missed():
@@ -281,3 +318,31 @@ def test_every_number_and_every_guess_has_its_reason():
         text.partition(": ")[2].count(";") or "." in text.partition(":")[0] for text in graph.graph["assumptions"]
     )
     assert all(";" in text for text in assumed(graph, "gpu: ") + assumed(graph, "nvlink: "))
+
+
+@pytest.mark.parametrize(
+    ("cpu", "gb"),
+    [
+        (("GenuineIntel", 6, 207), 40),
+        (("GenuineIntel", 6, 143), 22),
+        (("GenuineIntel", 6, 106), 10),
+        (("GenuineIntel", 6, 79), 6),
+        (("AuthenticAMD", 25, 1), 16),
+        (("Other", 1, 1), 16),  # of the A100's hosts
+        (None, 16),
+    ],
+)
+def test_the_link_between_cpus_is_that_of_the_cpus_that_a_file_names(cpu, gb):
+    graph = built(machine(2, 0, numa=lambda gpu: gpu, cpu=cpu), gpu="A100-PCIe-80")
+
+    assert rate(graph, "cpu0", "cpu1") == gb * GB
+    assert [text.partition(";")[0] for text in assumed(graph, "socket.bandwidth")] == [f"socket.bandwidth: {gb} GB/s"]
+
+
+def test_a_nic_is_as_fast_as_the_card_that_a_file_names():
+    facts = machine(8, 12, ["nic0"], lambda gpu: 0)
+    named = replace(facts, nics=(Port("nic0", numa=0, card="EFA of p4d"),))
+
+    assert built(facts).graph["network"].bandwidth == 200 * Gbit  # as in a DGX A100
+    assert built(named).graph["network"].bandwidth == 100 * Gbit
+    assert built(named, nic=25 * GB).graph["network"].bandwidth == 200 * Gbit
