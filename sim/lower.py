@@ -189,7 +189,9 @@ class _Lowering:
         sent = tuple([one.nbytes for group in rounds for one in group])
         idle = not any(nbytes.values.any() for nbytes in sent)  # of one rank, or of empty shards
         first = self.program.compute(0.0 if idle else self.launch, self.needs(op), stream)
-        native = None if idle or op.kind in self.ways else self.machine.native_seconds(op, self.schedule.mesh)
+        native = (
+            None if idle or op.kind in ("permute", *self.ways) else self.machine.native_seconds(op, self.schedule.mesh)
+        )
         if native is not None:
             last = self.native(op, native, [first])
         elif self.pacing.cuts and op.kind != "permute" and not idle:
