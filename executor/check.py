@@ -17,7 +17,7 @@ from executor.arrays import Arrays, random_inputs
 from executor.cases import Case
 from executor.errors import BadInput
 from executor.exact import Parts, Reference, Verdict, judge, reference
-from executor.interpret import kernel_called
+from executor.interpret import fused_for, kernel_called
 from executor.limits import check_dtypes, check_inputs, check_size
 
 Work = Sequence[tuple[Schedule, Arrays]]
@@ -145,7 +145,10 @@ def warm(kernel: str, problem: Attention) -> None:
     """Compile the kernel for a problem's dtypes, or load what an earlier run compiled."""
     chosen, at = kernel_called(kernel), np.arange(1)
     q, k = np.zeros((1, 1, 1), problem.dtype), np.zeros((1, 1, 1), problem.kv_dtype)
-    _, lse = chosen.attend(q, k, k, at, at, problem.mask, Score(1.0))
+    out, lse = chosen.attend(q, k, k, at, at, problem.mask, Score(1.0))
+    if merge := fused_for(chosen).get("merge"):
+        state = out.astype(problem.state_dtype), lse.astype(problem.state_dtype)
+        merge(*state, *state)
     if problem.phase == "train":
         chosen.attend_backward(q, k, k, q, lse, lse, at, at, problem.mask, Score(1.0))
 

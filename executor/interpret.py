@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -72,14 +72,30 @@ def kernel_called(name: str | Kernel) -> Kernel:
     return Dense() if name == "dense" else find(name)
 
 
-def bind(op: Op, where: Where, kernel: Kernel, xp: ModuleType | Any = np, heads: Heads | None = None) -> Meaning:
+def fused_for(kernel: Kernel) -> Mapping[str, Meaning]:
+    """What a kernel has, compiled, in place of the meanings of other ops on NumPy arrays, by kind."""
+    found: Mapping[str, Meaning] = getattr(kernel, "fused", dict)()
+    return found
+
+
+def bind(
+    op: Op,
+    where: Where,
+    kernel: Kernel,
+    xp: ModuleType | Any = np,
+    heads: Heads | None = None,
+    fused: Mapping[str, Meaning] | None = None,
+) -> Meaning:
     """Return what a compute op does with one rank's arrays, in the order of its inputs.
 
     Args:
         where: the positions that tokens stand for on that rank.
         kernel: attends; it works on NumPy arrays, and arrays of another library are taken there and back.
         heads: folded numbers of the heads of which a value has rows there; for scores that heads bias, and sinks.
+        fused: what stands in for the meaning of other ops, by kind.
     """
+    if fused and op.kind in fused:
+        return functools.partial(fused[op.kind], **op.params)
     if op.kind == "attend":
         return _attend(op, where, kernel, xp, score_of(op, heads))
     if op.kind == "attend_backward":

@@ -88,7 +88,8 @@ class Attends:
             low = [tile for tile in full if tile.rows < min((t.rows for t in seen), default=tile.rows + 1)]
             for no_mask, whole in ((True, full or seen), (False, low + seen)):
                 if whole:
-                    known[passes, dtype, dim, no_mask] = _attend(label, whole, [] if no_mask else tiles.get(CUT, []))
+                    cut = [] if no_mask else tiles.get(CUT, [])
+                    known[passes, dtype, dim, no_mask] = _attend(label, _fixed(full or seen), whole, cut)
         return cls(known, best)
 
     def of_op(self, passes: str, dtype: str, head_dim: int, no_mask: bool) -> Attend | None:
@@ -108,9 +109,8 @@ class Attends:
         return self._best.get((passes, dtype), 0.0)
 
 
-def _attend(label: str, whole: Sequence[Tile], cut: Sequence[Tile]) -> Attend:
-    """Fit what all tiles share: the fixed cost first, then each shape's own seconds a pair, then the edge."""
-    fixed = _fixed(whole)
+def _attend(label: str, fixed: float, whole: Sequence[Tile], cut: Sequence[Tile]) -> Attend:
+    """Take the fixed cost off each shape, which leaves its seconds a pair; what a cut tile takes more is the edge's."""
     shapes: dict[tuple[int, int], Tile] = {}
     for tile in sorted(whole):  # of several numbers of heads the most count
         shapes[tile.rows, tile.keys] = tile

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from executor.calibration.items import Row
 from executor.calibration.messages import HIDING, hidden, line_seconds
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 SCHEMA = "ringloom.measured/1"
 KEPT = ("kernels", "exchange", "collectives", "glue", "overlap")
@@ -29,7 +26,7 @@ def measured_record(
     }
 
 
-def cluster(record: Mapping[str, Any], name: str) -> nx.DiGraph:
+def cluster(record: Mapping[str, Any], name: str) -> Any:
     """Return the graph of the ranks that were measured.
 
     A link carries bytes as fast as the fastest exchange; what messages take beyond that is in the record, and so is
@@ -40,7 +37,7 @@ def cluster(record: Mapping[str, Any], name: str) -> nx.DiGraph:
     about = record["environment"]
     speed = max(row["nbytes"] / row["seconds"] for row in record["exchange"])
     product = max(record["gemm"], key=lambda row: row["flop_rate"])
-    graph: nx.DiGraph = switch(about["ranks"], speed, 0.0, product["flop_rate"])
+    graph = switch(about["ranks"], speed, 0.0, product["flop_rate"])
     load = about["load_before"][0] if about["load_before"] else "unknown"
     here = f"measured here, {about['date']}, load {load}"
     graph.graph.update(

@@ -17,7 +17,7 @@ from algorithms.ops.load import held_heads
 from executor.arrays import Array, Positions
 from executor.calibration.items import Item, random
 from executor.cases import state_of
-from executor.interpret import bind
+from executor.interpret import bind, fused_for
 from executor.kernels import Kernel
 from executor.mpi import Streams
 from executor.native import Place, native
@@ -95,6 +95,7 @@ class Specimens:
     def __init__(self, kernel: Kernel, streams: Streams) -> None:
         """Bind ops to this rank's part."""
         self.kernel, self.streams, self.rank = kernel, streams, streams.comm.Get_rank()
+        self.fused = fused_for(kernel)
 
     def items(self, found: Mapping[Sort, Source], dtype: str, head_dim: int, rows: Sequence[int]) -> Iterator[Item]:
         """Yield each sort of op with so many tokens a rank; in decode as many queries."""
@@ -123,7 +124,7 @@ class Specimens:
         def heads(value: Value) -> Any:
             return held_heads(value, schedule.problem, mesh, self.rank, schedule.problem.heads)
 
-        meant = bind(op, Positions(schedule, self.rank), self.kernel, heads=heads)
+        meant = bind(op, Positions(schedule, self.rank), self.kernel, heads=heads, fused=self.fused)
         nbytes = int(np.max(work(op, mesh.grid()).nbytes))
         row = {"kind": op.kind, "dtype": op.inputs[-1].type.dtype, "nbytes": nbytes}
         return Item("glue", row, lambda: meant(*arrays))
@@ -132,7 +133,7 @@ class Specimens:
         """A collective of MPI's own."""
         mesh, arrays = schedule.mesh, self.arrays(op, schedule.mesh)
         comm, group, member, _ = self.streams.stand(mesh, op.over, op.lane)
-        post, wait = native(op, Place(comm, mesh, group, member, [0] * len(schedule.ops)))
+        post, wait = native(op, Place(comm, mesh, group, member, [0] * len(schedule.ops), self.fused.get("merge")))
         kind, how, dtype, ranks = sort_of(op, mesh) or ()
         row = {"kind": kind, "how": how, "dtype": dtype, "ranks": ranks}
         return Item(

@@ -3,7 +3,7 @@
 The GEMMs stay in NumPy's BLAS. Compiled once a machine: the machine code is kept beside this file, or in the home.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,13 @@ def attend_backward(
 ) -> tuple[Array, Array, Array]:
     """Return this block's share of dq, dk and dv; see `executor.kernels`."""
     return tiled_backward(q, k, v, do, lse, delta, rows, cols, mask, score, gradient)
+
+
+def fused() -> Mapping[str, Callable[..., tuple[Any, ...]]]:
+    """What stands in for the meaning of other ops, by kind."""
+    from executor.kernels import fused_merge
+
+    return fused_merge.fused()
 
 
 def softmax(scores: Array, running: Running, sight: Sight, cols: Positions, mixed: bool) -> None:
