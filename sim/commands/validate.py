@@ -64,10 +64,10 @@ _PICTURES = (
 @size_options
 @as_record("pictures", Pictures, _PICTURES)
 def command(wanted: Wanted, named: Named, pictures: Pictures) -> None:
-    """Put a measured timeline beside its replay, and beside what a cluster's costs predict; or tables beside theirs.
+    """Put what was measured, or published, beside what is predicted.
 
-    The replay takes what each op took itself, waiting left out, and lets the engine put the run together again. The
-    prediction simulates the same schedule. The first tests how runs are composed, the second the costs too.
+    A measured timeline stands beside its replay, too: what each op took itself, waiting left out, put together again
+    by the engine. The replay tests how runs are composed; the prediction tests the costs as well.
     """
     files = pictures.files()
     if wanted.published:
