@@ -148,8 +148,9 @@ def _site(named: Named, recorded: Recorded) -> Site | None:
     from sim.simulate import Site
 
     graph, _ = named.build()
-    about = graph.graph.get("measured", {}).get("environment", {})
-    if other := difference(about, recorded.environment):
+    measured = graph.graph.get("measured")
+    about = measured.get("environment") if isinstance(measured, dict) else None
+    if isinstance(about, dict) and (other := difference(about, recorded.environment)):
         say(f"{named.cluster} was measured on another machine than {recorded.schedule.name} ran on: {other}")
     return Site(graph)
 

@@ -12,6 +12,8 @@ from algorithms.ir import Attention
 from sim.commands import run
 from tests.sim.commands import answer, shown
 from tests.sim.runs import PROBLEM, measured
+from tests.sim.test_measured import cluster as calibrated
+from topologies.files.graphs import write
 
 CLUSTER = """schema: ringloom.cluster/1
 name: two
@@ -87,30 +89,18 @@ def test_a_simulated_timeline_is_said_to_be_one(tmp_path, capsys):
     assert "was simulated, not measured" in capsys.readouterr().err
 
 
-def test_a_calibration_of_another_machine_is_warned_of(file, tmp_path, cluster, capsys):
-    from topologies.files.graphs import write
-    from topologies.options import build
-
-    graph, _ = build(cluster)
-    record = {"environment": {"cpu": "another", "hosts": ["there"]}, "schema": "ringloom.measured/1"}
-    rows = {"kernels": [], "glue": [], "collectives": [], "gemm": [], "overhead": {"line_s": 1e-6}}
-    graph.graph["measured"] = record | rows | {"exchange": [_row(1024), _row(1 << 20)]}
+def test_a_calibration_of_another_machine_is_warned_of(tmp_path, capsys):
+    run_of = tmp_path / "run.json"
+    measured(problem=replace(PROBLEM, head_dim=64, head_dim_v=64)).write(run_of)
+    graph = calibrated()
+    graph.graph["measured"]["environment"] |= {"cpu": "another", "hosts": ["there"]}
     write(graph, str(tmp_path / "there.json"))
 
-    refusal = refused_after_warning(capsys, "--measured", file, "--cluster", str(tmp_path / "there.json"))
+    assert run(["validate", "--measured", str(run_of), "--cluster", str(tmp_path / "there.json")]) == 0
 
-    assert "another machine" in refusal
-    assert "cpu" in refusal
-
-
-def refused_after_warning(capsys, *arguments):
-    """What is said before a prediction, whatever comes of it."""
-    run(["validate", *arguments])
-    return capsys.readouterr().err.splitlines()[0]
-
-
-def _row(nbytes):
-    return {"nbytes": nbytes, "seconds": nbytes / 1e9, "low": nbytes / 1e9, "high": nbytes / 1e9, "count": 3}
+    (warned,) = capsys.readouterr().err.splitlines()
+    assert "another machine" in warned
+    assert "cpu another, not one of two cores" in warned
 
 
 def test_the_text_names_what_makes_the_difference(file, cluster, capsys):
@@ -288,6 +278,31 @@ def test_a_timeline_changed_anywhere_is_answered_or_refused_in_one_line(tmp_path
     assert (out == "") == (status == 2)
     assert all(line.startswith("ringloom: ") and line.isprintable() for line in err.splitlines())
     assert err.count("\n") == 1 or status == 0
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.data())
+def test_a_calibration_changed_anywhere_is_answered_or_refused_in_one_line(tmp_path, capsys, data):
+    run_of, path = tmp_path / "run.json", tmp_path / "here.json"
+    measured(problem=replace(PROBLEM, head_dim=64, head_dim_v=64)).write(run_of)
+    write(calibrated(), str(path))
+    record = json.loads(path.read_text())
+    *above, last = data.draw(st.sampled_from(list(places(record["measured"], ("measured",)))))
+    inside = record
+    for key in above:
+        inside = inside[key]
+    if data.draw(st.booleans()):
+        del inside[last]
+    else:
+        inside[last] = copy.deepcopy(data.draw(JUNK))
+    path.write_text(json.dumps(record))
+
+    status = run(["validate", "--measured", str(run_of), "--cluster", str(path)])
+
+    out, err = capsys.readouterr()
+    assert status in (0, 2)
+    assert (out == "") == (status == 2)
+    assert all(line.startswith("ringloom: ") and line.isprintable() for line in err.splitlines())
 
 
 @example("")
