@@ -33,6 +33,14 @@ class Repair:
     send_recv_mended: float
     pair: tuple[str, str]
 
+    @property
+    def gains(self) -> bool:
+        """Whether anything is faster once this is mended."""
+        figures = [(self.all_reduce, self.all_reduce_mended), (self.send_recv, self.send_recv_mended)]
+        if self.all_to_all is not None and self.all_to_all_mended is not None:
+            figures.append((self.all_to_all, self.all_to_all_mended))
+        return any(mended > now * (1 + SAME) for now, mended in figures)
+
 
 def repairs(graph: nx.DiGraph, costs: Costs | None = None) -> tuple[Bandwidths, list[Repair]]:
     """Return the bandwidths of a graph that keeps the laws, and what each finding about it costs."""
@@ -42,11 +50,13 @@ def repairs(graph: nx.DiGraph, costs: Costs | None = None) -> tuple[Bandwidths, 
 
 def _repair(now: Bandwidths, finding: Finding, costs: Costs | None) -> Repair:
     """Return what one finding costs."""
+    now = Bandwidths(finding.as_is(), costs) if finding.as_is else now
     mended = Bandwidths(finding.mended(), costs)
     source, target = now.pairs
     before, after = now.both_ways, mended.between(source, target)
     gain = after / before
     worst = int(gain.argmax() if gain.max() > 1 + SAME else np.argmin(before))
     pair = now.network.gpus[source[worst]], now.network.gpus[target[worst]]
-    collectives = now.all_reduce, mended.all_reduce, now.all_to_all, mended.all_to_all
+    reduced = max(mended.all_reduce, mended.by(now.rings))  # more NICs never force other rings
+    collectives = now.all_reduce, reduced, now.all_to_all, mended.all_to_all
     return Repair(finding, *collectives, float(before[worst]), float(after[worst]), pair)
