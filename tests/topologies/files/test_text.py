@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topologies.files.facts import FileError
-from topologies.files.paste import lines, quoted, several
 from topologies.files.text import MOST, load
+from topologies.files.text.paste import lines, quoted, several
 
 TEXT = "GPU0\tX\nGPU1 \N{DEGREE SIGN}\n"
 

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import ParseError
 from xml.parsers.expat import errors
 
 from topologies.files.facts import FileError
-from topologies.files.wording import shown
+from topologies.files.text.wording import shown
 from topologies.garbage import uncollected
 
 MOST_DEPTH = 100  # a PCIe tree has about ten levels

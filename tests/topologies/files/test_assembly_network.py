@@ -6,10 +6,10 @@ import networkx as nx
 import pytest
 
 from topologies.dgx import dgx_a100
-from topologies.files import build, ibnetdiscover
-from topologies.files.build import topology
+from topologies.files import assembly, ibnetdiscover
+from topologies.files.assembly import topology
+from topologies.files.assembly.network import fabric_of
 from topologies.files.facts import FileError
-from topologies.files.network import fabric_of
 from topologies.laws import check
 from topologies.units import GB
 
@@ -49,6 +49,11 @@ def test_several_cables_between_two_switches_add_up_and_one_that_trained_down_st
     assert graph.nodes["box1/gpu0"]["gpu"] == "A100-SXM4-80"
     assert graph.graph["warnings"] == []
     assert graph.graph["sources"]["fabric.bandwidth"] == "ib_blocks.txt (ibnetdiscover)"
+
+
+def test_a_speed_that_the_listing_says_cannot_be_asked_for():
+    with pytest.raises(ValueError, match=r"--nic changes nothing: .*ib_blocks.txt says how fast its cables are"):
+        topology([LISTING], nic=25 * GB)
 
 
 def test_a_machine_file_stands_at_every_host_that_has_its_cards():
@@ -101,7 +106,7 @@ def test_a_listing_with_too_little_room_is_refused():
 def test_hosts_apart_from_the_others_are_left_out():
     facts = listing()
     cut = tuple(one for one in facts.cables if "leaf0" not in (one.a, one.b))
-    graph = build._of_network(type(facts)(**{**vars(facts), "cables": cut}), [], None, None)()
+    graph = assembly._of_network(type(facts)(**{**vars(facts), "cables": cut}), [], None, None)()
 
     assert sum(kind == "gpu" for _, kind in graph.nodes(data="kind")) == 3
     assert not graph.has_node("leaf0")
@@ -110,7 +115,7 @@ def test_hosts_apart_from_the_others_are_left_out():
 def test_a_network_without_hosts_has_no_place_for_a_gpu():
     facts = listing()
     with pytest.raises(FileError, match=r"^ib.txt: shows no host with a card that is connected"):
-        build._of_network(type(facts)(**{**vars(facts), "cables": ()}), [], None, None)
+        assembly._of_network(type(facts)(**{**vars(facts), "cables": ()}), [], None, None)
 
 
 def test_two_listings_are_two_networks():

@@ -9,11 +9,12 @@ import networkx as nx
 from topologies.cluster import cluster, machine
 from topologies.fabrics import Fabric
 from topologies.fabrics.rail import rail
-from topologies.files import hosts, network, nvlinks, read
+from topologies.files import read
+from topologies.files.assembly import hosts, network, nvlinks
+from topologies.files.assembly.guess import gpu_named, models, silent_links
+from topologies.files.assembly.merge import Merged, merge, short
+from topologies.files.assembly.whole import filled
 from topologies.files.facts import ClusterFacts, Facts, FileError, MachineFacts, NetworkFacts
-from topologies.files.guess import gpu_named, models, silent_links
-from topologies.files.merge import Merged, merge, short
-from topologies.files.whole import filled
 from topologies.hardware import Gpu
 from topologies.laws import check
 
@@ -126,8 +127,10 @@ def _at_host(
     """Return the machine that stands at a host: of the files, or else with a GPU for each of its HCAs."""
     if machines:
         return machine_graph(machines, gpu, nic)
+    if nic is not None and any(one.bandwidth for one in listing.cables):
+        raise ValueError(f"--nic changes nothing: {listing.file} says how fast its cables are")
     model = gpu_named(gpu) if gpu else network.usual_gpu(listing)
-    one = machine_graph([network.assumed_machine(listing, ports, model)], model.name, None)
+    one = machine_graph([network.assumed_machine(listing, ports, model)], model.name, nic)
     return network.with_reasons(one, listing, model, said=gpu is not None)
 
 
