@@ -19,7 +19,8 @@ class Repair:
     """A finding and its figures, in bytes/s.
 
     Attributes:
-        all_reduce, all_reduce_mended: busbw by rings, None for one rank. all_to_all, all_to_all_mended: busbw, None for many ranks.
+        all_reduce, all_reduce_mended: busbw by rings, None for one rank. all_to_all, all_to_all_mended: busbw, None for
+            one rank and for many.
         send_recv, send_recv_mended: of the pair that gains most by the repair, both ways at once, all others idle; of
             the slowest where none gains; None for one rank. pair: its GPUs, none for one rank.
     """
