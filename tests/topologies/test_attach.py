@@ -237,7 +237,6 @@ def test_without_gpudirect_gpus_may_be_behind_further_switches():
         cable(one, f"bridge{i}", f"pcie{i // 2}", Link("pcie", 63 * GB, 0.5 * us))
     graph = cluster(one, 2, partial(rail, gpudirect=0))
 
-    check(graph)
     assert way(graph, 0, 1)[0] == [f"node0/{n}" for n in ("gpu0", "bridge0", "pcie0", "bridge1", "gpu1")]
     assert way(graph, 0, 4)[0][:7] == [
         f"node0/{n}" for n in ("gpu0", "bridge0", "pcie0", "pcie0/up", "cpu0", "pcie0/down", "nic0")
