@@ -19,19 +19,20 @@ class Repair:
     """A finding and its figures, in bytes/s.
 
     Attributes:
-        all_reduce, all_reduce_mended: busbw by rings. all_to_all, all_to_all_mended: busbw, None for many ranks.
+        all_reduce, all_reduce_mended: busbw by rings, None for one rank. all_to_all, all_to_all_mended: busbw, None for
+            one rank and for many.
         send_recv, send_recv_mended: of the pair that gains most by the repair, both ways at once, all others idle; of
-            the slowest where none gains. pair: its GPUs.
+            the slowest where none gains; None for one rank. pair: its GPUs, none for one rank.
     """
 
     finding: Finding
-    all_reduce: float
-    all_reduce_mended: float
+    all_reduce: float | None
+    all_reduce_mended: float | None
     all_to_all: float | None
     all_to_all_mended: float | None
-    send_recv: float
-    send_recv_mended: float
-    pair: tuple[str, str]
+    send_recv: float | None
+    send_recv_mended: float | None
+    pair: tuple[str, ...]
 
 
 def repairs(graph: nx.DiGraph, costs: Costs | None = None) -> tuple[Bandwidths, list[Repair]]:
@@ -42,8 +43,10 @@ def repairs(graph: nx.DiGraph, costs: Costs | None = None) -> tuple[Bandwidths, 
 
 def _repair(now: Bandwidths, finding: Finding, costs: Costs | None) -> Repair:
     """Return what one finding costs."""
-    mended = Bandwidths(finding.mended(), costs)
     source, target = now.pairs
+    if not len(source):
+        return Repair(finding, None, None, None, None, None, None, ())
+    mended = Bandwidths(finding.mended(), costs)
     before, after = now.both_ways, mended.between(source, target)
     gain = after / before
     worst = int(gain.argmax() if gain.max() > 1 + SAME else np.argmin(before))

@@ -1,5 +1,6 @@
 """From files of a machine to its graph: what is read, what is assumed aloud, what is refused."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import networkx as nx
@@ -317,3 +318,31 @@ def test_every_number_and_every_guess_has_its_reason():
         text.partition(": ")[2].count(";") or "." in text.partition(":")[0] for text in graph.graph["assumptions"]
     )
     assert all(";" in text for text in assumed(graph, "gpu: ") + assumed(graph, "nvlink: "))
+
+
+@pytest.mark.parametrize(
+    ("cpu", "gb"),
+    [
+        (("GenuineIntel", 6, 207), 40),
+        (("GenuineIntel", 6, 143), 22),
+        (("GenuineIntel", 6, 106), 10),
+        (("GenuineIntel", 6, 79), 6),
+        (("AuthenticAMD", 25, 1), 16),
+        (("Other", 1, 1), 16),  # of the A100's hosts
+        (None, 16),
+    ],
+)
+def test_the_link_between_cpus_is_that_of_the_cpus_that_a_file_names(cpu, gb):
+    graph = built(machine(2, 0, numa=lambda gpu: gpu, cpu=cpu), gpu="A100-PCIe-80")
+
+    assert rate(graph, "cpu0", "cpu1") == gb * GB
+    assert [text.partition(";")[0] for text in assumed(graph, "socket.bandwidth")] == [f"socket.bandwidth: {gb} GB/s"]
+
+
+def test_a_nic_is_as_fast_as_the_card_that_a_file_names():
+    facts = machine(8, 12, ["nic0"], lambda gpu: 0)
+    named = replace(facts, nics=(Port("nic0", numa=0, card="EFA of p4d"),))
+
+    assert built(facts).graph["network"].bandwidth == 200 * Gbit  # as in a DGX A100
+    assert built(named).graph["network"].bandwidth == 100 * Gbit
+    assert built(named, nic=25 * GB).graph["network"].bandwidth == 200 * Gbit
