@@ -34,6 +34,14 @@ class Repair:
     send_recv_mended: float | None
     pair: tuple[str, ...]
 
+    @property
+    def gains(self) -> bool:
+        """Whether anything is faster once this is mended; of a single GPU nothing is known."""
+        nows = self.all_reduce, self.all_to_all, self.send_recv
+        mended = self.all_reduce_mended, self.all_to_all_mended, self.send_recv_mended
+        pairs = zip(nows, mended, strict=True)
+        return any(a is not None and b is not None and b > a * (1 + SAME) for a, b in pairs)
+
 
 def repairs(graph: nx.DiGraph, costs: Costs | None = None) -> tuple[Bandwidths, list[Repair]]:
     """Return the bandwidths of a graph that keeps the laws, and what each finding about it costs."""
@@ -46,10 +54,12 @@ def _repair(now: Bandwidths, finding: Finding, costs: Costs | None) -> Repair:
     source, target = now.pairs
     if not len(source):
         return Repair(finding, None, None, None, None, None, None, ())
+    now = Bandwidths(finding.as_is(), costs) if finding.as_is else now
     mended = Bandwidths(finding.mended(), costs)
     before, after = now.both_ways, mended.between(source, target)
     gain = after / before
     worst = int(gain.argmax() if gain.max() > 1 + SAME else np.argmin(before))
     pair = now.network.gpus[source[worst]], now.network.gpus[target[worst]]
-    collectives = now.all_reduce, mended.all_reduce, now.all_to_all, mended.all_to_all
+    reduced = max(mended.all_reduce, mended.by(now.rings))  # more NICs never force other rings
+    collectives = now.all_reduce, reduced, now.all_to_all, mended.all_to_all
     return Repair(finding, *collectives, float(before[worst]), float(after[worst]), pair)

@@ -106,6 +106,13 @@ def test_all_names_every_place(capsys):
     assert "rail7" in every
 
 
+def test_what_gains_nothing_once_mended_says_so(capsys):
+    text = " ".join(shown(capsys, *CHECK, "dgx_h100", "--nodes", "2", "--fabric", "rail:gpudirect=0").split())
+
+    assert "no bandwidth" in text
+    assert "->" not in text.partition("GB/s now")[0]
+
+
 def status(tmp_path, up, down):
     """One V100 with so many links up and down."""
     links = [*["25.781 GB/s"] * up, *["<inactive>"] * down]

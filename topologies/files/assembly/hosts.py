@@ -17,20 +17,18 @@ from topologies.links import (
     IB_SWITCH_LINK,
     NCCL_SOURCE,
     NIC_LINK,
+    PCIE_CPU_LINK,
     PCIE_ROOT_LINK,
     PCIE_SWITCH_LINK,
     SOCKET_LINK,
-    Estimate,
     Link,
     cable,
 )
 from topologies.nics import Network
-from topologies.units import GB, Gbit, format_rate, us
+from topologies.units import GB, Gbit, format_rate
 
 if TYPE_CHECKING:
     import networkx as nx
-
-PCIE_CPU_LINK = Estimate(1.1 * us, "half of an estimated 2.2 us between two devices of one CPU")
 
 # What NCCL takes for the link between two CPUs, GB/s, and of which: by their vendor, family and least model,
 _CPUS = (
@@ -70,6 +68,9 @@ def attach(graph: "nx.DiGraph", merged: Merged, models: Models, nic: float | Non
         return
     tree = _tree(graph, merged, {**dict.fromkeys(gpus, "gpu"), **dict.fromkeys(used, "nic")}, near)
     direct = _peer_to_peer(graph, merged, models.gpus[0])
+    if not direct:
+        for gpu in gpus:
+            graph.nodes[gpu]["peer_to_peer"] = False
     _number(graph, tree if direct else pcie.staged(tree), merged, models.gpus[0], direct)
     if used:
         for gpu, own in own_nics(gpus, used, near).items():
