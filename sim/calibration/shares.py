@@ -1,0 +1,117 @@
+"""Which share of its bandwidth the class of link reaches that holds a collective back, by the closed forms of sim.bandwidths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import networkx as nx
+import numpy as np
+
+from sim.bandwidths import Bandwidths
+from sim.calibration.runs import Run
+from sim.costs import Costs
+from sim.flows import Flows, busbw
+
+OUTERMOST = ("fabric", "nic", "socket", "pcie", "nvlink", "xgmi", "ici", "link")  # of several that limit, the first
+IN_SWITCHES = ("nvls", "collnet", "sharp")  # algorithms by which switches reduce
+STEP = 0.01  # by which a share is lowered to see whether it matters
+EXACT, MOST_STEPS = 1e-3, 12
+Shares = dict[str, float]
+Figure = Callable[[Bandwidths], float]
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What a run says of links.
+
+    Attributes:
+        by: what carries the messages: rings, trees, every pair, one pair.
+        before: bus bandwidth by the costs as they were, in bytes/s. most: if all links reached all their bandwidth.
+        shares: of the classes of link that must be changed for the measured figure; empty where nothing would do.
+        why_not: what is the matter then.
+    """
+
+    by: str
+    before: float
+    most: float
+    shares: Shares
+    why_not: str = ""
+
+
+def reached(run: Run, graph: nx.DiGraph, costs: Costs) -> Reached | None:
+    """Return which shares would make the closed form what was measured; None of a test that has none.
+
+    An all-reduce is taken to go by rings, and by trees where rings cannot carry so much.
+
+    Args:
+        graph: with the GPUs of the run alone.
+    """
+    target = run.reached
+    ways = _figures(run)
+    if target is None or not ways:
+        return None
+    full = replace(costs, link_share=dict.fromkeys(_kinds(graph), 1.0))
+    by, figure, most = _chosen(ways, graph, full, target)
+    before = figure(Bandwidths(graph, costs))
+    if any(run.algorithm.startswith(name) for name in IN_SWITCHES):
+        return Reached(by, before, most, {}, "switches reduced it, which links do not show")
+    if target > most * (1 + EXACT):
+        return Reached(by, before, most, {}, "more than all links carry: switches reduce (NVLS, SHARP), or others")
+    return Reached(by, before, most, _solved(graph, costs, figure, target))
+
+
+def _figures(run: Run) -> dict[str, Figure]:
+    """Return the closed forms of a test, by what carries it."""
+    n = run.ranks
+    if run.test == "all_reduce":
+        trees: dict[str, Figure] = {"trees": lambda one: one.tree or 0.0}
+        rings: dict[str, Figure] = {"rings": lambda one: one.all_reduce}
+        return trees if run.algorithm.startswith("tree") else rings if run.algorithm == "ring" else rings | trees
+    if run.test in ("all_gather", "reduce_scatter"):
+        return {"rings": lambda one: one.all_reduce}
+    if run.test == "all_to_all":
+        return {"every pair": lambda one: one.all_to_all or 0.0}
+    if run.test == "sendrecv":
+        around = Flows(np.arange(n), (np.arange(n) + 1) % n, 1.0)
+        return {"a ring": lambda one: busbw(one.network, around)}
+    if run.test == "bw":
+        return {"one pair": lambda one: busbw(one.network, Flows(np.array([0]), np.array([1]), 1.0))}
+    if run.test == "bibw":
+        return {"one pair, both ways": lambda one: busbw(one.network, Flows(np.array([0, 1]), np.array([1, 0]), 1.0))}
+    return {}
+
+
+def _chosen(ways: Mapping[str, Figure], graph: nx.DiGraph, full: Costs, target: float) -> tuple[str, Figure, float]:
+    """Return the first that can carry so much, else that which can carry most."""
+    found = [(by, figure, figure(Bandwidths(graph, full))) for by, figure in ways.items()]
+    return next((one for one in found if one[2] * (1 + EXACT) >= target), max(found, key=lambda one: one[2]))
+
+
+def _solved(graph: nx.DiGraph, costs: Costs, figure: Figure, target: float) -> Shares:
+    """Lower or raise the share of what limits until the figure is the target."""
+    shares: Shares = {}
+
+    def now(changed: Mapping[str, float]) -> float:
+        return figure(Bandwidths(graph, _with(costs, changed)))
+
+    for _ in range(MOST_STEPS):
+        is_now = now(shares)
+        if abs(is_now / target - 1) < EXACT:
+            break
+        value = {kind: _with(costs, shares).value(kind) for kind in _kinds(graph)}
+        limits = [kind for kind, x in value.items() if now(shares | {kind: x * (1 - STEP)}) < is_now * (1 - STEP / 2)]
+        if is_now > target or len(limits) > 1:
+            limits = sorted(limits, key=OUTERMOST.index)[: 1 if is_now > target else None]
+        shares |= {kind: min(1.0, value[kind] * target / is_now) for kind in limits}
+    return shares
+
+
+def _with(costs: Costs, shares: Mapping[str, float]) -> Costs:
+    """Return costs with other shares."""
+    return replace(costs, link_share={**costs.link_share, **shares})
+
+
+def _kinds(graph: nx.DiGraph) -> list[str]:
+    """Return the classes of link of a graph."""
+    return list(dict.fromkeys(kind for _, _, kind in graph.edges(data="kind", default="link")))
