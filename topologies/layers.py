@@ -239,7 +239,9 @@ class _Plan:
         """Return what a row is called, the kind and tier of its nodes, and how many there are in the graph."""
         box = self.boxes[inside[0]]
         sort = box.kind, box.tier
-        nodes = sum(self.boxes[n].nodes for n in inside) if box.kind == "pcie" else self.drawn.nodes[sort]
+        levels = {self.level[n] for n, other in enumerate(self.boxes) if other.kind == box.kind}
+        is_part = box.kind == "pcie" and len(levels) > 1  # one of the rows of a PCIe tree
+        nodes = sum(self.boxes[n].nodes for n in inside) if is_part else self.drawn.nodes[sort]
         return _row_name(self.boxes[n] for n in inside), sort, nodes
 
     def _frame(self, number: int, spots: dict[int, Spot]) -> Spot:
@@ -299,17 +301,22 @@ def spread(wanted: Sequence[float], widths: Sequence[float]) -> list[float]:
 
 def _levels(boxes: Sequence[Box], near: Sequence[Sequence[int]]) -> dict[int, int]:
     """Return the row of each box, top to bottom in the order of the module's picture."""
-    depth = {n: 0 for n, box in enumerate(boxes) if box.kind in ("gpu", "nic")}
-    ring, steps = list(depth), 0
+    depth = _hops(boxes, near, "cpu")  # a PCIe tree hangs from its CPU; where none is shown, it stands on its devices
+    above = {n: -hops for kind in ("gpu", "nic") for n, hops in _hops(boxes, near, kind).items()}
+    depth = above | depth
+    base = {"nic": 1000, "cpu": 2000, "pcie": 3500, "gpu": 4000, "machine": 4000, "nvswitch": 5000, "switch": 900}
+    return {n: base[box.kind] + (-box.tier if box.kind == "switch" else depth.get(n, 0)) for n, box in enumerate(boxes)}
+
+
+def _hops(boxes: Sequence[Box], near: Sequence[Sequence[int]], kind: str) -> dict[int, int]:
+    """Return PCIe switch -> how many PCIe links it is from the nearest box of a kind; only those that reach one."""
+    ring = [n for n, box in enumerate(boxes) if box.kind == kind]
+    found: dict[int, int] = {}
     while ring:
-        steps += 1
-        ring = sorted({o for n in ring for o in near[n] if boxes[o].kind == "pcie" and o not in depth})
-        depth |= dict.fromkeys(ring, steps)
-    base = {"nic": 1000, "cpu": 2000, "pcie": 3000, "gpu": 4000, "machine": 4000, "nvswitch": 5000, "switch": 900}
-    return {
-        n: base[box.kind] - (box.tier if box.kind == "switch" else depth.get(n, 1) if box.kind == "pcie" else 0)
-        for n, box in enumerate(boxes)
-    }
+        steps = found[ring[0]] + 1 if ring[0] in found else 1
+        ring = sorted({o for n in ring for o in near[n] if boxes[o].kind == "pcie" and o not in found})
+        found |= dict.fromkeys(ring, steps)
+    return found
 
 
 def _row_name(boxes: Iterable[Box]) -> str:

@@ -1,7 +1,8 @@
 """What a picture of a topology shows: its nodes as boxes, where those that are alike are one box.
 
 Up to FULL GPUs every machine is drawn. Beyond, machines that are alike are one (topologies.fold); the first of each
-make is drawn in full, another as one box. Switches that are alike are one whatever the size.
+make is drawn in full, of the MAKES that there are most of, another as one box. Switches that are alike are one whatever
+the size.
 """
 
 from collections import Counter
@@ -137,12 +138,18 @@ def _frames(fold: Fold, is_large: bool) -> tuple[list[Frame], dict[Unit, int]]:
     """Return the machines drawn in full, and for each machine of several parts which it is, -1: none."""
     frames: list[Frame] = []
     frame: dict[Unit, int] = {}
+    many: Counter[Hashable] = Counter()
+    for unit in fold.names:
+        if unit not in fold.machines:
+            continue
+        gpus = sum(kind == "gpu" for kind, _ in fold.parts[unit])  # as many boxes
+        many[fold.shape[unit]] += len(fold.names[unit]) if len(fold.parts[unit]) > 1 and gpus <= LARGEST else 0
+    common = sorted(many, key=lambda shape: -many[shape])[:MAKES]
     makes: set[Hashable] = set()
     for unit in fold.names:
         if unit not in fold.machines or len(fold.parts[unit]) == 1:
             continue
-        gpus = sum(kind == "gpu" for kind, _ in fold.parts[unit])  # as many boxes
-        is_first = fold.shape[unit] not in makes and len(makes) < MAKES and gpus <= LARGEST
+        is_first = fold.shape[unit] not in makes and fold.shape[unit] in common and many[fold.shape[unit]] > 0
         makes.add(fold.shape[unit])
         frame[unit] = -1
         if is_first or not is_large:

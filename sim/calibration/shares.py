@@ -15,7 +15,7 @@ from sim.flows import Flows, busbw
 
 OUTERMOST = ("fabric", "nic", "socket", "pcie", "nvlink", "xgmi", "ici", "link")  # of several that limit, the first
 IN_SWITCHES = ("nvls", "collnet", "sharp")  # algorithms by which switches reduce
-STEP = 0.01  # by which a share is lowered to see whether it matters
+RAISED, LOWERED = 0.01, 0.05  # by which a share is lowered to see whether it limits; links that nearly do count
 EXACT, MOST_STEPS = 1e-3, 12
 Shares = dict[str, float]
 Figure = Callable[[Bandwidths], float]
@@ -89,7 +89,7 @@ def _chosen(ways: Mapping[str, Figure], graph: nx.DiGraph, full: Costs, target: 
 
 
 def _solved(graph: nx.DiGraph, costs: Costs, figure: Figure, target: float) -> Shares:
-    """Lower or raise the share of what limits until the figure is the target."""
+    """Raise the shares of all that limits, or lower the outermost of what does, until the figure is the target."""
     shares: Shares = {}
 
     def now(changed: Mapping[str, float]) -> float:
@@ -100,9 +100,10 @@ def _solved(graph: nx.DiGraph, costs: Costs, figure: Figure, target: float) -> S
         if abs(is_now / target - 1) < EXACT:
             break
         value = {kind: _with(costs, shares).value(kind) for kind in _kinds(graph)}
-        limits = [kind for kind, x in value.items() if now(shares | {kind: x * (1 - STEP)}) < is_now * (1 - STEP / 2)]
-        if is_now > target or len(limits) > 1:
-            limits = sorted(limits, key=OUTERMOST.index)[: 1 if is_now > target else None]
+        step = RAISED if is_now < target else LOWERED
+        limits = [kind for kind, x in value.items() if now(shares | {kind: x * (1 - step)}) < is_now * (1 - EXACT)]
+        if is_now > target:
+            limits = [min(limits, key=OUTERMOST.index)]
         shares |= {kind: min(1.0, value[kind] * target / is_now) for kind in limits}
     return shares
 

@@ -73,7 +73,8 @@ _OPTIONS = (
         "--routing",
         metavar="NAME",
         help="Which of its equal paths a flow takes: static (the first), ecmp[:seed=N] (by a hash of both ends), ideal "
-        "(split equally over all).  [default: ecmp on a fat_tree, else static]",
+        "(split equally over all), adaptive (by the load of the others; on a dragonfly also a detour).  "
+        "[default: the fabric's: ecmp on trees, adaptive on a dragonfly, else static]",
     ),
     click.option(
         "--per",

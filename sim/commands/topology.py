@@ -14,6 +14,8 @@ from sim.commands.topology_import import import_command
 from topologies.options import Named, cluster_options
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from topologies.describe import Row
 
 
@@ -38,18 +40,19 @@ def list_command(as_json: bool) -> None:
     if as_json:
         choices = {name: fabrics.options(fabrics.find(name)) for name in joins}
         answer = {"schema": "ringloom.topologies/1", "topologies": known, "fabrics": joins, "fabric_options": choices}
+        answer["common_fabric_options"] = dict(fabrics.COMMON)
         json.dump(answer, sys.stdout, indent=1)
         sys.stdout.write("\n")
         return
     width = max(map(len, (*known, *joins)))
     for name, text in known.items():
         click.echo(f"{name:<{width}}  {text}")
-    click.echo("\nfabrics (--fabric NAME:KEY=VALUE,...):")
+    click.echo(f"\nfabrics (--fabric NAME:KEY=VALUE,...; any takes{_choices(fabrics.COMMON)} too):")
     for name, text in joins.items():
         click.echo(f"{name:<{width}}  {text}{_choices(fabrics.options(fabrics.find(name)))}")
 
 
-def _choices(options: dict[str, float | None]) -> str:
+def _choices(options: Mapping[str, float | None]) -> str:
     """What can be chosen, with its default where that is a number."""
     shown = (key if value is None else f"{key}={value:g}" for key, value in options.items())
     return f" [{', '.join(shown)}]" if options else ""

@@ -3,6 +3,7 @@
 import time
 from itertools import combinations
 
+import networkx as nx
 import pytest
 
 import topologies
@@ -10,8 +11,11 @@ from topologies import fabrics
 from topologies.dgx import dgx_a100, dgx_h100
 from topologies.fold import stem
 from topologies.layers import layout, spread
+from topologies.links import Link, cable
 from topologies.nvl72 import gb200_nvl72
 from topologies.outline import outline
+
+LINK = Link("pcie", 1e9, 0.0)
 
 
 def on(machine, count, fabric):
@@ -122,3 +126,29 @@ def test_16384_gpus_are_laid_out_in_seconds(fabric):
 
     assert time.process_time() - start < 10
     assert len(drawn.outline.boxes) < 40
+
+
+def test_a_tree_of_pcie_switches_hangs_from_its_cpu():
+    graph = nx.DiGraph(name="tree", sources={}, assumptions=[])
+    kinds = {"cpu0": "cpu", "top": "pcie", "low0": "pcie", "low1": "pcie", "nic0": "nic"}
+    for node, kind in kinds.items():
+        graph.add_node(node, kind=kind, host="h")
+    for i in range(2):
+        graph.add_node(f"gpu{i}", kind="gpu", rank=i, flop_rate=1e15, host="h")
+        cable(graph, f"gpu{i}", f"low{i}", LINK)
+        cable(graph, f"low{i}", "top", LINK)
+    cable(graph, "top", "cpu0", LINK)
+    cable(graph, "top", "nic0", LINK)
+    drawn = layout(graph)
+    y = {box.label: spot.y for box, spot in zip(drawn.outline.boxes, drawn.spots, strict=True)}
+
+    assert rows(graph) == ["NIC", "CPU", "PCIe switch", "PCIe switch", "GPU"]
+    assert y["nic0"] < y["cpu0"] < y["top"] < y["low0"] == y["low1"] < y["gpu0"]
+
+
+def test_the_makes_of_which_there_are_most_are_drawn_in_full():
+    graph = dgx_h100(8)
+    for n, i in ((0, 3), (1, 4), (2, 5)):  # three machines each of a make of its own
+        graph.edges[f"node{n}/gpu{i}", f"node{n}/nvswitch"]["bandwidth"] /= 2
+
+    assert 5 in [frame.count for frame in outline(graph).frames]

@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
 SCHEMA = "ringloom.cluster/1"
 PARTS = ("schema", "classes", "nodes", "cables", "links")
-GRAPH_KEYS = ("name", "sources", "assumptions", "fabric", "routing", "costs")
+GRAPH_KEYS = ("name", "sources", "assumptions", "fabric", "routing", "left_out", "notes", "warnings", "costs")
 MOST_VALUES = 4_000_000  # of a JSON text
 MOST_NODES, MOST_LINKS = 150_000, 1_100_000  # read in seconds; 16,384 H100s have 35,000 and 98,000
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]{0,200}")
-_NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\x85\u2028\u2029\ufeff]")
 _RESERVED = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 
 
@@ -118,7 +117,9 @@ def _entries(whole: Mapping[str, Any], key: Callable[[str], str], begin: str, en
 def _json(value: Any) -> str:
     """Write a value as JSON."""
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        # What cannot be printed does not outlive being pasted, or being loaded.
+        return text if text.isprintable() else json.dumps(value)
     except ValueError:
         raise ValueError(f"a cluster file holds finite numbers only: got {shown(value)}") from None
 
@@ -130,7 +131,8 @@ def _flow(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(_flow, value)) + "]"
     if isinstance(value, str):
-        return _NOT_YAML.sub(lambda match: _escape(match[0]), _json(value))
+        text = json.dumps(value, ensure_ascii=False)
+        return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
     text = _json(value)
     # YAML 1.1 takes a number with an exponent for a text where it has no point.
     return text.replace("e", ".0e") if isinstance(value, float) and "e" in text and "." not in text else text

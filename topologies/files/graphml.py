@@ -52,7 +52,7 @@ def written(graph: "nx.DiGraph") -> str:
 
 def _node(name: object, data: dict[str, Any], keys: dict[tuple[str, str, str], str]) -> Iterator[str]:
     """Yield the lines of a node."""
-    if not isinstance(name, str) or not _FAITHFUL.fullmatch(name):
+    if not isinstance(name, str) or not _is_faithful(name):
         raise ValueError(f"the name of a node in GraphML is a text that can be printed: got {shown(name)}")
     yield f"    <node id={quoteattr(name)}>"
     yield from _written(data, "node", name, keys, "      ")
@@ -71,7 +71,7 @@ def _written(
 ) -> Iterator[str]:
     """Yield a line an attribute, and note its key."""
     for name, value in data.items():
-        if not isinstance(name, str) or not _FAITHFUL.fullmatch(name):
+        if not isinstance(name, str) or not _is_faithful(name):
             raise ValueError(f"the name of an attribute in GraphML is a text that can be printed: got {shown(name)}")
         said = plain(value, name, where)
         text = said if isinstance(said, str) else str(said)
@@ -83,7 +83,7 @@ def _written(
 
 def _is_faithful(text: str) -> bool:
     """Tell whether a text comes back from XML as it is."""
-    return bool(_FAITHFUL.fullmatch(text)) and not text.startswith(_JSON)
+    return text.isprintable() and bool(_FAITHFUL.fullmatch(text)) and not text.startswith(_JSON)
 
 
 def read(text: str, file: str, remarks: Remarks) -> "nx.DiGraph":

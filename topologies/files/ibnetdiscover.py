@@ -76,6 +76,7 @@ def read(text: str, file: str) -> NetworkFacts:
         FileError: a line is cut, a port has two peers, or no line is one of a listing.
     """
     listing = _Listing(file)
+    text = text.replace("\t", " ")  # tabs separate what blanks do, and a name with one cannot be printed
     with uncollected():
         for line in text.split("\n"):
             if _HEAD.match(line) or line.startswith("["):

@@ -152,7 +152,7 @@ class _Reader:
         if not is_pci and (gpus or nets):
             self.remarks.add("on no PCI device: its link to the CPU is unknown", f"line {place.line}")
         if len(gpus) + len(nets) > 1:
-            above = self.tree.bridge(above, bandwidth, _bus(place))
+            above = self.tree.card(above, bandwidth, _bus(place))
             self.remarks.add("one PCI device with several ports, which share its link", _bus(place))
         for gpu in gpus:
             self.gpu(place, gpu, above, bandwidth, numa)

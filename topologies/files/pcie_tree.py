@@ -19,6 +19,7 @@ class PcieTree:
         self._above: dict[str, tuple[str, float | None]] = {}
         self._below: dict[str, int] = {}
         self._counters = {"cpu": 0, "pcie": 0}
+        self._cards: set[str] = set()  # nodes that stand for a device of several ports, not for a switch
 
     def __contains__(self, name: str) -> bool:
         return name in self._nodes
@@ -38,6 +39,12 @@ class PcieTree:
     def bridge(self, above: str, bandwidth: float | None, bus: str) -> str:
         """Add a PCIe switch under a node, by a link of so many bytes/s, and return its name."""
         return self._hang(self._free("pcie"), "pcie", above, bandwidth, bus)
+
+    def card(self, above: str, bandwidth: float | None, bus: str) -> str:
+        """Add a device of several ports, which share its link, and return the name of what they hang under."""
+        name = self.bridge(above, bandwidth, bus)
+        self._cards.add(name)
+        return name
 
     def add(self, name: str, kind: str, above: str, bandwidth: float | None, bus: str, line: int) -> int | None:
         """Add a GPU or a NIC; return the number of its host where there are several.
@@ -75,7 +82,17 @@ class PcieTree:
         """Return how each two devices meet, both ways round, in NCCL's terms: PHB is any way through one CPU."""
         paths = {name: self._path(name) for name, data in self._nodes.items() if data["kind"] in ("gpu", "nic")}
         hosts = {name: self._nodes[name].get("host") for name in paths}
-        return {(a, b): _meeting(paths[a], paths[b]) for a in paths for b in paths if a != b and hosts[a] == hosts[b]}
+        return {(a, b): self._meeting(a, b, paths) for a in paths for b in paths if a != b and hosts[a] == hosts[b]}
+
+    def _meeting(self, a: str, b: str, paths: dict[str, tuple[str, ...]]) -> str:
+        """Return the class of two devices by the nodes above each."""
+        if self._above[a][0] == self._above[b][0] in self._cards:
+            return "PIX"
+        above, beside = paths[a], paths[b]
+        shared = sum(x == y for x, y in zip(above, beside, strict=False))
+        if shared <= 1:
+            return "PHB" if shared else "SYS"
+        return "PIX" if len(above) == len(beside) == shared else "PXB"
 
     def _hang(self, name: str, kind: str, above: str, bandwidth: float | None, bus: str) -> str:
         self._nodes[name] = {"kind": kind}
@@ -93,19 +110,10 @@ class PcieTree:
         return name
 
     def _path(self, name: str) -> tuple[str, ...]:
-        """Return the nodes above a device, the CPU first."""
+        """Return the CPU and the switches above a device, the CPU first."""
         path: list[str] = []
         while name in self._above:
             name = self._above[name][0]
-            path.append(name)
+            if name not in self._cards:
+                path.append(name)
         return tuple(reversed(path))
-
-
-def _meeting(a: tuple[str, ...], b: tuple[str, ...]) -> str:
-    """Return the class of two devices by the nodes above each."""
-    shared = sum(x == y for x, y in zip(a, b, strict=False))
-    if shared == 0:
-        return "SYS"
-    if shared == 1:
-        return "PHB"
-    return "PIX" if len(a) == len(b) == shared else "PXB"
