@@ -46,7 +46,7 @@ class Costs:
         link_share: share of its data-sheet bandwidth that a class of link reaches.
         launch: how kernels are started, one of numbers.LAUNCHES; `launched` changes it.
         said: names of the numbers that are the user's, not ours.
-        measured: names of those that were measured on the cluster, each with where that comes from (sim.measured_costs).
+        measured: names of those that were measured on the cluster, each with where from (sim.measured_costs).
     """
 
     kernel: str | None = None
@@ -92,7 +92,9 @@ class Costs:
         shown = [
             name
             for name in NUMBERS
-            if name in self.said or name in self.measured or (name in touched and not (name in LINK_KINDS and self.value(name) == 1))
+            if name in self.said
+            or name in self.measured
+            or (name in touched and not (name in LINK_KINDS and self.value(name) == 1))
         ]
         return [
             *(

@@ -1,4 +1,4 @@
-"""Numbers of the cost model that were measured on a cluster: its graph carries them, and they stand in for the defaults.
+"""Numbers of the cost model that were measured on a cluster: its graph carries them, in place of the defaults.
 
 `graph.graph["costs"]` maps names that `--assume` takes to a value, in SI units, and where it comes from:
 `{"nic": {"value": 0.88, "source": "all_reduce on 16 ranks, log.txt lines 30-33"}}`. `ringloom calibrate` writes it.

@@ -71,7 +71,9 @@ def number_text(name: str, value: float) -> str:
     return f"{value / us:g} us" if kind == TIME else f"{value:.4g}" if kind == BYTES else f"{100 * value:.4g}%"
 
 
-def assumption(name: str, value: float, default: float, is_said: bool, launch: str = "queued", measured: str = "") -> str:
+def assumption(
+    name: str, value: float, default: float, is_said: bool, launch: str = "queued", measured: str = ""
+) -> str:
     """A number as a line: its name, its value, and where that comes from."""
     about = NUMBERS[name]
     source = LAUNCHES[launch].source if name in KERNELS else about.source

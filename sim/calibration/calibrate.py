@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from statistics import median
 
 import networkx as nx
@@ -12,7 +13,7 @@ import networkx as nx
 from sim.assume import with_number
 from sim.calibration.curve import Curve, fit
 from sim.calibration.latency import Small, small, with_latency
-from sim.calibration.part import part
+from sim.calibration.part import placement
 from sim.calibration.runs import Run
 from sim.calibration.shares import Reached, reached
 from sim.costs import Costs
@@ -45,11 +46,11 @@ class Told:
     """A run and what it says.
 
     Attributes:
-        graph: with its GPUs alone, as the cluster came.
+        placement: its GPUs, None for all.
     """
 
     run: Run
-    graph: nx.DiGraph
+    placement: list[int] | None
     curve: Curve | None
     reached: Reached | None = None
     small: Small | None = None
@@ -60,11 +61,12 @@ class Calibration:
     """What runs say of a cluster.
 
     Attributes:
-        graph: the cluster with what was told: `costs`, and latencies.
+        before: the cluster as it came. graph: with what was told: `costs`, and latencies.
         costs: that it is simulated with.
         remarks: what is odd, one line each.
     """
 
+    before: nx.DiGraph
     graph: nx.DiGraph
     costs: Costs
     numbers: list[Number] = field(default_factory=list)
@@ -82,20 +84,20 @@ def calibrate(runs: Sequence[Run], graph: nx.DiGraph, costs: Costs) -> Calibrati
     """
     if not any(gpu for _, gpu in graph.nodes(data="gpu")):
         raise ValueError(f"{graph.graph.get('name')} is idealised: its links are taken at their word, nothing is told")
-    found = Calibration(graph, costs)
+    found = Calibration(graph, graph, costs)
     for run in runs:
-        found.told.append(Told(run, part(graph, run), fit(run.points)))
-    apart = [_islands(one.graph) > 1 for one in found.told]
+        found.told.append(Told(run, placement(graph, run), fit({size: run.points[size] for size in run.counting})))
+    apart = [_islands(graph, one) > 1 for one in found.told]
     for is_apart in (False, True):
         some = [one for one, other in zip(found.told, apart, strict=True) if other == is_apart]
         for one in some:
-            one.reached = reached(one.run, one.graph, found.costs)
+            one.reached = reached(one.run, found.before, found.costs, one.placement)
         _shares(some, found)
         for one in some:
-            one.small = small(one.run, one.graph, found.costs)
+            one.small = small(one.run, found.before, found.costs, one.placement)
         _latencies(some, found)
     if used := [one for one in found.told if one.run.test in REDUCING and one.reached and not one.reached.why_not]:
-        source = f"{used[0].run.test} in {used[0].run.file} was measured with its reductions"
+        source = f"{used[0].run.test} in {PurePath(used[0].run.file).name} was measured with its reductions"
         _note(found, Number("reduce_nbytes", 0.0, costs.reduce_nbytes, source))
     told = {one.name: {"value": one.value, "source": one.source} for one in found.numbers if one.name != NIC_LATENCY}
     found.graph = found.graph.copy()
@@ -103,9 +105,9 @@ def calibrate(runs: Sequence[Run], graph: nx.DiGraph, costs: Costs) -> Calibrati
     return found
 
 
-def _islands(graph: nx.DiGraph) -> int:
-    """Return how many islands there are."""
-    return len(islands(Network(graph), graph))
+def _islands(graph: nx.DiGraph, one: Told) -> int:
+    """Return how many islands a run is on."""
+    return len(islands(Network(graph, one.placement), graph))
 
 
 def _shares(some: Sequence[Told], found: Calibration) -> None:
@@ -114,6 +116,10 @@ def _shares(some: Sequence[Told], found: Calibration) -> None:
     for one in some:
         if one.reached and one.reached.why_not:
             found.remarks.append(f"{one.run.name}: {one.reached.why_not}; it tells no share of a link")
+        elif one.reached and one.run.is_rising:
+            found.remarks.append(f"{one.run.name}: the rate still rises at the largest size; links reach that at least")
+        if one.reached and one.reached.by == "trees" and not one.reached.why_not:
+            found.remarks.append(f"{one.run.name}: more than rings carry, so by trees, which the simulator has not")
         for kind, share in (one.reached.shares if one.reached else {}).items():
             values[kind].append((share, one))
     for kind, entries in values.items():
@@ -150,7 +156,7 @@ def _latencies(some: Sequence[Told], found: Calibration) -> None:
 def _middle(name: str, entries: Sequence[tuple[float, Told]], found: Calibration) -> tuple[float, str]:
     """Return the middle one of several values, and where it is from."""
     values = [value for value, _ in entries]
-    value = median(values)
+    value = float(f"{median(values):.4g}")
     _, one = min(entries, key=lambda entry: abs(entry[0] - value))
     small = name in ("comm_launch", NIC_LATENCY)
     by = "" if small or one.reached is None else f", by {one.reached.by}"
@@ -168,12 +174,6 @@ def _shown(name: str, value: float) -> str:
 
 
 def _note(found: Calibration, number: Number) -> None:
-    """Keep a number and go on with it."""
+    """Keep a number and go on with it, to so many digits as are shown."""
     found.numbers.append(number)
     found.costs = with_number(found.costs, number.name, number.value)
-
-
-def told_graph(found: Calibration, one: Told) -> nx.DiGraph:
-    """Return the part of a run of the cluster as calibrated."""
-    return part(found.graph, one.run)
-

@@ -5,7 +5,7 @@ The rest of a small message's time are the latencies of the links it passes, as 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -39,11 +39,11 @@ class Small:
     why_not: str = ""
 
 
-def small(run: Run, graph: nx.DiGraph, costs: Costs) -> Small | None:
+def small(run: Run, graph: nx.DiGraph, costs: Costs, placement: Sequence[int] | None = None) -> Small | None:
     """Return what the smallest messages of a run say; None where it has none that are simulated.
 
     Args:
-        graph: with the GPUs of the run alone.
+        placement: the GPUs of the run, None for all.
     """
     if not run.small:
         return None
@@ -51,12 +51,12 @@ def small(run: Run, graph: nx.DiGraph, costs: Costs) -> Small | None:
     nbytes = run.small[0]
 
     def at(seconds: float, changed: nx.DiGraph) -> float | None:
-        return Replay(changed, replace(costs, comm_launch=seconds)).seconds(run.test, nbytes)
+        return Replay(changed, replace(costs, comm_launch=seconds), placement).seconds(run.test, nbytes)
 
     before = at(costs.comm_launch, graph)
     if before is None:
         return None
-    network = Network(graph)
+    network = Network(graph, placement)
     if len(islands(network, graph)) == 1 or NIC not in network.kinds:
         launch = costs.comm_launch + measured - before
         if launch < 0:

@@ -1,4 +1,4 @@
-"""The part of a cluster that a run was on: its GPUs alone, numbered anew."""
+"""The GPUs of a cluster that a run was on."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from sim.islands import islands
 from sim.network import Network
 
 
-def part(graph: nx.DiGraph, run: Run) -> nx.DiGraph:
-    """Return the graph with no other GPUs than a run's.
+def placement(graph: nx.DiGraph, run: Run) -> list[int] | None:
+    """Return the GPU of each rank of a run, None where it is on all.
 
-    A run on as many ranks as there are GPUs is on all. Of fewer, those of several hosts are spread over as many
-    islands (machines, racks) evenly, and so are those of more ranks than an island has; a pair of which nothing is said
-    is on two islands where there are two, as links between machines are what pairs are measured for.
+    Of fewer, those of several hosts are spread over as many islands (machines, racks) evenly, and so are those of more
+    ranks than an island has; a pair of which nothing is said is on two islands where there are two, as links between
+    machines are what pairs are measured for.
 
     Raises:
         ValueError: the cluster has too few GPUs.
@@ -24,14 +24,7 @@ def part(graph: nx.DiGraph, run: Run) -> nx.DiGraph:
         raise ValueError(
             f"{run.file}: {run.name}: cluster {network.name} has {network.ranks} GPUs; say --nodes or another --cluster"
         )
-    if run.ranks == network.ranks:
-        return graph
-    kept = _chosen(run, islands(network, graph))
-    small = graph.copy()
-    small.remove_nodes_from([gpu for rank, gpu in enumerate(network.gpus) if rank not in set(kept)])
-    for place, rank in enumerate(kept):
-        small.nodes[network.gpus[rank]]["rank"] = place
-    return small
+    return None if run.ranks == network.ranks else _chosen(run, islands(network, graph))
 
 
 def _chosen(run: Run, parts: list[list[int]]) -> list[int]:

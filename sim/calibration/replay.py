@@ -30,10 +30,10 @@ class Replay:
         rings: on which large messages go.
     """
 
-    def __init__(self, graph: nx.DiGraph, costs: Costs) -> None:
-        """Lay rings on a graph that keeps the laws."""
-        self.site = Site(graph, costs)
-        self.rings = Bandwidths(graph, costs).rings
+    def __init__(self, graph: nx.DiGraph, costs: Costs, placement: Sequence[int] | None = None) -> None:
+        """Lay rings on a graph that keeps the laws, on all GPUs or those placed."""
+        self.site = Site(graph, costs, placement)
+        self.rings = Bandwidths(graph, costs, placement).rings
 
     def seconds(self, test: str, nbytes: int) -> float | None:
         """Return the seconds of a message; None of what is not simulated.

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from statistics import median
 
 from topologies.logs.records import Log, Record, factor
 from topologies.units import KiB, MiB, format_bytes
 
 LARGE = MiB  # a largest message from which a rate is told
+FAR = 64  # of streams of messages, those of so much of the largest are looked at
 NEAR = 4  # messages of at least so much of the largest give the rate
+RISING = 0.05  # relative
 SMALL = KiB  # messages up to which all time is latency ...
 FEW = 8 * KiB  # ... or, of the smallest, up to this
 
@@ -55,12 +58,18 @@ class Run:
         return factor(self.test, self.ranks) * nbytes / self.points[nbytes]
 
     @property
+    def counting(self) -> list[int]:
+        """The sizes that are fitted and simulated: of streams of messages, which hide latencies, the larger ones."""
+        sizes = self.sizes
+        return sizes if self.test not in ("bw", "bibw") else [nbytes for nbytes in sizes if nbytes * FAR >= sizes[-1]]
+
+    @property
     def large(self) -> list[int]:
-        """The sizes that tell the rate: those near the largest; none where even that is small."""
+        """The sizes that tell the rate: those near the largest, where it no longer rises; none where all are small."""
         sizes = self.sizes
         if not sizes or sizes[-1] < LARGE:
             return []
-        return [nbytes for nbytes in sizes if nbytes * NEAR >= sizes[-1]]
+        return sizes[-1:] if self.is_rising else [nbytes for nbytes in sizes if nbytes * NEAR >= sizes[-1]]
 
     @property
     def reached(self) -> float | None:
@@ -68,6 +77,12 @@ class Run:
         if self.rates:
             return median(rate for rate, _ in self.rates)
         return median(map(self.busbw, self.large)) if self.large else None
+
+    @property
+    def is_rising(self) -> bool:
+        """Whether the rate of the largest message is clearly above that of the one before: larger ones reach more."""
+        last = self.sizes[-2:]
+        return len(last) > 1 and self.busbw(last[1]) > (1 + RISING) * self.busbw(last[0])
 
     @property
     def small(self) -> list[int]:
@@ -82,7 +97,7 @@ class Run:
         lines = sorted({self.lines[nbytes] for nbytes in sizes} if sizes else {line for _, line in self.rates})
         shown = f" line{'s' * (len(lines) > 1)} {lines[0]}" + (f"-{lines[-1]}" if len(lines) > 1 else "")
         span = "-".join(dict.fromkeys(format_bytes(nbytes) for nbytes in (min(sizes), max(sizes)))) if sizes else ""
-        return f"{self.file}{shown if lines[-1] else ''}{f' ({span})' if span else ''}"
+        return f"{PurePath(self.file).name}{shown if lines[-1] else ''}{f' ({span})' if span else ''}"
 
 
 def runs_of(log: Log, gpus: int, notes: list[str], per_node: int) -> list[Run]:
@@ -100,7 +115,7 @@ def runs_of(log: Log, gpus: int, notes: list[str], per_node: int) -> list[Run]:
             continue
         if record.ranks is None:
             said = f"{record.nodes} machines of {per_node}" if record.nodes else f"all {gpus} of the cluster"
-            note = f"{log.file}: ranks of {record.test} are not said: taken for {said}"
+            note = f"{PurePath(log.file).name}: ranks of {record.test} are not said: taken for {said}"
             notes += [note] * (note not in notes)
         key = record.test, ranks, record.nodes, record.algorithm, record.devices, record.on_host
         run = found.setdefault(key, Run(*key, file=log.file))
@@ -114,8 +129,6 @@ def runs_of(log: Log, gpus: int, notes: list[str], per_node: int) -> list[Run]:
 
 def _with_rates(run: Run, rates: Iterable[tuple[float, int]]) -> Run:
     """Return a run with the rates of what has no size."""
-    from dataclasses import replace
-
     return replace(run, rates=tuple(rates)) if not run.points else run
 
 

@@ -1,7 +1,7 @@
 """Traces of PyTorch's profiler (Kineto): kernels of NCCL, each with its duration and, in newer ones, its message.
 
-On one rank a collective's kernel also waits for the ranks that come late, so that several ranks' files are read together
-(topologies.logs.together); of one file alone the least of equal calls is the best that can be said.
+On one rank a collective's kernel also waits for the ranks that come late, so that several ranks' files are read
+together (topologies.logs.together); of one file alone the least of equal calls is the best that can be said.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 from topologies.files.facts import FileError
 from topologies.files.markup import uncollected
-from topologies.logs.records import Log, Record, Skipped
+from topologies.logs.records import Log, Record
 from topologies.units import us
 
 FORMAT = "PyTorch trace (Kineto)"
@@ -110,9 +110,7 @@ def _records(kernels: list[dict[str, Any]], file: str, skipped: Counter[str]) ->
         number[key] += 1
         kernel = _KERNEL.match(event["name"])
         algorithm = (kernel[2] or "").lower() if kernel else ""
-        yield Record(
-            test, nbytes, seconds, file, 0, ranks, busbw=None, algorithm=algorithm, call=(*key, number[key])
-        )
+        yield Record(test, nbytes, seconds, file, 0, ranks, busbw=None, algorithm=algorithm, call=(*key, number[key]))
 
 
 def _message(args: Mapping[str, Any], skipped: Counter[str]) -> tuple[str, int, int, str] | None:

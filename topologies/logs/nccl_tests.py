@@ -1,4 +1,4 @@
-"""Output of nccl-tests and rccl-tests: tables of a size a row, out of place and in place, as launchers and people cut it.
+"""Output of nccl-tests and rccl-tests: tables of a size a row, out of and in place, as launchers and people leave it.
 
 A row is known by its two whole numbers and the name of a type behind them, so that a prefix of any launcher does no
 harm. Its figures are sound where size / time is the algbw beside it.
@@ -167,9 +167,7 @@ def _records(table: _Table, file: str, notes: list[str]) -> list[Record]:
     nodes = len(hosts) if len(hosts) > 1 or len(table.ranks) == ranks else None  # lines of ranks may be left out
     blank = Record(test, first.size, 0.0, file, first.line, ranks, nodes)
     return [
-        replace(
-            blank, nbytes=row.size, seconds=time * us, line=row.line, busbw=busbw * GB or None, in_place=place > 0
-        )
+        replace(blank, nbytes=row.size, seconds=time * us, line=row.line, busbw=busbw * GB or None, in_place=place > 0)
         for row in table.rows
         for place, (time, _, busbw, _) in enumerate(row.figures[:2])
     ]

@@ -1,4 +1,4 @@
-"""Output of the OSU micro-benchmarks, several tests in one paste or one: a size a row, columns as the head names them."""
+"""Output of the OSU micro-benchmarks, one test or several: a size a row, columns as the head names them."""
 
 import re
 from collections.abc import Iterator

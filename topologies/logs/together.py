@@ -1,4 +1,4 @@
-"""Traces of several ranks of one job: of each call the least time over its ranks, as only the last to come waits for none."""
+"""Traces of several ranks of one job: of each call the least time over its ranks, as the last to come never waits."""
 
 from collections import defaultdict
 from collections.abc import Sequence
