@@ -42,6 +42,18 @@ def beside(found: Calibration, one: Told, costs: Costs, sizes: Sequence[int] | N
     return rows
 
 
+def again(found: Calibration, one: Told) -> float | None:
+    """Return by how much, at worst, the large messages of a run take otherwise when they are simulated again.
+
+    None where they told nothing.
+    """
+    if not one.reached or one.reached.why_not or not one.run.large:
+        return None
+    model = _Model(one, found.graph, found.costs)
+    times = [(model.seconds(nbytes), one.run.points[nbytes]) for nbytes in one.run.large]
+    return max(abs(seconds / measured - 1) for seconds, measured in times if seconds)
+
+
 def some(sizes: Sequence[int], most: int = SHOWN) -> list[int]:
     """Return the first, the last and others evenly between."""
     if len(sizes) <= most:

@@ -91,9 +91,12 @@ def calibrate(runs: Sequence[Run], graph: nx.DiGraph, costs: Costs) -> Calibrati
     for is_apart in (False, True):
         some = [one for one, other in zip(found.told, apart, strict=True) if other == is_apart]
         for one in some:
-            one.reached = reached(one.run, found.before, found.costs, one.placement)
+            if one.run.on_host and not is_apart:
+                found.remarks.append(f"{one.run.name}: between buffers of hosts; it tells nothing of GPUs")
+            else:
+                one.reached = reached(one.run, found.before, found.costs, one.placement)
         _shares(some, found)
-        for one in some:
+        for one in (one for one in some if is_apart or not one.run.on_host):
             one.small = small(one.run, found.before, found.costs, one.placement)
         _latencies(some, found)
     if used := [one for one in found.told if one.run.test in REDUCING and one.reached and not one.reached.why_not]:
@@ -160,7 +163,7 @@ def _middle(name: str, entries: Sequence[tuple[float, Told]], found: Calibration
     _, one = min(entries, key=lambda entry: abs(entry[0] - value))
     small = name in ("comm_launch", NIC_LATENCY)
     by = "" if small or one.reached is None else f", by {one.reached.by}"
-    source = f"measured: {one.run.name}{by}, {one.run.where(one.run.small if small else one.run.large)}"
+    source = f"measured: {one.run.name}{by}, {one.run.where(one.run.small if small else one.run.large[-1:])}"
     if len(values) > 1:
         source += f"; the middle of {len(values)}, {_shown(name, min(values))} to {_shown(name, max(values))}"
         if max(values) > min(values) * (1 + DISAGREE):

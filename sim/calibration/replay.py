@@ -17,6 +17,7 @@ from sim.costs import Costs
 from sim.fastest import run_fastest
 from sim.program import Program, freeze
 from sim.simulate import Site
+from topologies.logs.records import factor
 
 RINGS = ("all_reduce", "all_gather", "reduce_scatter")
 MOST = 2_000_000  # (op, rank) pairs of a replay, some seconds
@@ -27,13 +28,14 @@ class Replay:
 
     Attributes:
         site: the cluster with its costs.
-        rings: on which large messages go.
+        rings: on which large messages go. busbw: that they reach, in bytes/s.
     """
 
     def __init__(self, graph: nx.DiGraph, costs: Costs, placement: Sequence[int] | None = None) -> None:
         """Lay rings on a graph that keeps the laws, on all GPUs or those placed."""
+        bandwidths = Bandwidths(graph, costs, placement)
         self.site = Site(graph, costs, placement)
-        self.rings = Bandwidths(graph, costs, placement).rings
+        self.rings, self.busbw = bandwidths.rings, bandwidths.all_reduce
 
     def seconds(self, test: str, nbytes: int) -> float | None:
         """Return the seconds of a message; None of what is not simulated.
@@ -52,15 +54,23 @@ class Replay:
             return self._timed([(list(range(n)), [Round(i, (i + 1) % n, i[:, None])])], nbytes)
         return None
 
-    def _around(self, test: str, nbytes: int, n: int) -> float | None:
+    def _around(self, test: str, nbytes: int, n: int) -> float:
         """Time rings; an all-reduce by doubling too, the faster counts."""
         rounds = list(ways.find(test, "ring")(n))
         found = []
         if len(self.rings) * len(rounds) * n <= MOST:
             found.append(self._timed([(ring, rounds) for ring in self.rings], nbytes / n / len(self.rings)))
+        else:  # of too many rings, as if each round took what it does alone
+            found.append(len(rounds) * self._hop() + factor(test, n) * nbytes / self.busbw)
         if test == "all_reduce":
             found.append(self._timed([(list(range(n)), list(ways.find(test, "doubling")(n)))], nbytes / n))
-        return min(found, default=None)
+        return min(found)
+
+    def _hop(self) -> float:
+        """Return the greatest latency from a rank to the next of a ring."""
+        network = self.site.network
+        ends = [(ring, [*ring[1:], ring[0]]) for ring in self.rings]
+        return max(float(network.latency[network.route(*pair)].sum(axis=1).max()) for pair in ends)
 
     def _timed(self, lanes: Sequence[tuple[Sequence[int], Iterable[Round]]], block: float) -> float:
         """Run rounds on lanes that share the links.

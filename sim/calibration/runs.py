@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from math import log2
 from pathlib import PurePath
 from statistics import median
 
 from topologies.logs.records import Log, Record, factor
 from topologies.units import KiB, MiB, format_bytes
 
-LARGE = MiB  # a largest message from which a rate is told
-FAR = 64  # of streams of messages, those of so much of the largest are looked at
-NEAR = 4  # messages of at least so much of the largest give the rate
-RISING = 0.05  # relative
+LARGE, STREAMED = 8 * MiB, MiB  # a largest message from which a rate is told; of streams of messages
+FAR = 64  # of streams of messages, those of at least so small a part of the largest are looked at
+NEAR = 4  # messages of at least a fourth of the largest are large
+RISING = 0.05  # of the rate, for twice the size
 SMALL = KiB  # messages up to which all time is latency ...
 FEW = 8 * KiB  # ... or, of the smallest, up to this
 
@@ -65,24 +66,24 @@ class Run:
 
     @property
     def large(self) -> list[int]:
-        """The sizes that tell the rate: those near the largest, where it no longer rises; none where all are small."""
+        """The sizes near the largest, which alone tells the rate; none where even that is small."""
         sizes = self.sizes
-        if not sizes or sizes[-1] < LARGE:
+        if not sizes or sizes[-1] < (STREAMED if self.test in ("bw", "bibw") else LARGE):
             return []
-        return sizes[-1:] if self.is_rising else [nbytes for nbytes in sizes if nbytes * NEAR >= sizes[-1]]
+        return [nbytes for nbytes in sizes if nbytes * NEAR >= sizes[-1]]
 
     @property
     def reached(self) -> float | None:
-        """Bus bandwidth on large messages, the middle one; None where there are none."""
+        """Bus bandwidth of the largest message; None where it is a small one."""
         if self.rates:
             return median(rate for rate, _ in self.rates)
-        return median(map(self.busbw, self.large)) if self.large else None
+        return self.busbw(self.large[-1]) if self.large else None
 
     @property
     def is_rising(self) -> bool:
         """Whether the rate of the largest message is clearly above that of the one before: larger ones reach more."""
         last = self.sizes[-2:]
-        return len(last) > 1 and self.busbw(last[1]) > (1 + RISING) * self.busbw(last[0])
+        return len(last) > 1 and self.busbw(last[1]) > (1 + RISING * log2(last[1] / last[0])) * self.busbw(last[0])
 
     @property
     def small(self) -> list[int]:

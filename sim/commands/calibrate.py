@@ -68,7 +68,7 @@ def _check_output(output: str | None) -> None:
 def _show(logs: Sequence[Log], notes: Sequence[str], found: Calibration, costs: Costs, output: str | None) -> None:
     """Print what was read, what it says, and how that fits."""
     from sim import report
-    from sim.calibration.beside import beside
+    from sim.calibration.beside import again, beside
 
     with report.printing(sys.stdout) as out:
         for log in logs:
@@ -84,6 +84,10 @@ def _show(logs: Sequence[Log], notes: Sequence[str], found: Calibration, costs: 
             if rows:
                 out.print()
                 out.print(report.table(BESIDE, [_row(row) for row in rows]))
+            worst = again(found, one)
+            if worst is not None:
+                sizes = len(one.run.large)
+                out.print(f"simulated again: within {worst:.1%} at {sizes} large size{'s' * (sizes > 1)}")
         out.print()
         if found.numbers:
             out.print(report.table(NUMBERS, [_number(number) for number in found.numbers]))
@@ -100,7 +104,7 @@ def _fitted(one: Told) -> str:
     run, curve = one.run, one.curve
     text = run.name
     if one.reached and run.reached:
-        text += f": {run.reached / GB:.1f} GB/s busbw on large messages, {one.reached.before / GB:.1f} predicted"
+        text += f": {run.reached / GB:.1f} GB/s busbw at the largest size, {one.reached.before / GB:.1f} predicted"
         text += f" by {one.reached.by}"
     if curve is None:
         return text

@@ -18,7 +18,8 @@ from topologies.units import us
 FORMAT = "PyTorch trace (Kineto)"
 MOST_VALUES = 6_000_000  # of a JSON text
 _KEY = re.compile(r'"traceEvents"\s{0,20}:')
-_KERNEL = re.compile(r"nccl(?:Dev)?Kernel_?(AllReduce|AllGather|ReduceScatter|SendRecv|Broadcast|Reduce)?(?:_(\w+?)_)?")
+_KERNEL = re.compile("nccl(?:Dev)?Kernel")
+_ALGORITHM = re.compile("_(RING|TREE|COLLNET|NVLS_TREE|NVLS|PAT)(?=_|[(]|$)")
 _TESTS = {
     "allreduce": "all_reduce",
     "_allgather_base": "all_gather",
@@ -108,8 +109,8 @@ def _records(kernels: list[dict[str, Any]], file: str, skipped: Counter[str]) ->
         test, nbytes, ranks, group = found
         key = group, test, nbytes
         number[key] += 1
-        kernel = _KERNEL.match(event["name"])
-        algorithm = (kernel[2] or "").lower() if kernel else ""
+        said = _ALGORITHM.search(event["name"][:300])
+        algorithm = said[1].lower() if said else ""
         yield Record(test, nbytes, seconds, file, 0, ranks, busbw=None, algorithm=algorithm, call=(*key, number[key]))
 
 

@@ -92,10 +92,11 @@ def _tables(text: list[str], skipped: Skipped) -> Iterator[_Table]:
     """Yield the tables; a new one begins with a head, or what tools print before it."""
     now = _Table()
     for number, line in enumerate(text, 1):
-        if now.rows and (_HEAD.search(line) or _BEGIN.search(line)):
+        name = _NAME.search(line) if "_perf" in line else None
+        if now.rows and (_HEAD.search(line) or _BEGIN.search(line) or (name and "concluded" not in line)):
             yield now
             now = _Table()
-        if name := _NAME.search(line):
+        if name:
             now.test = now.test or _TESTS.get(name[1], name[1])
         if "Rank" in line and (rank := _RANK.search(line)):
             now.ranks[int(rank[1])] = rank[2].strip(), rank[3].strip()
