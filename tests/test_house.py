@@ -19,8 +19,8 @@ MAY_IMPORT = {
 MAY_IMPORT_ALSO = {
     "topologies/options.py": {"click"},
     "algorithms/options.py": {"click"},
-    "topologies/files/markup.py": {"defusedxml"},
-    "topologies/files/plain_yaml.py": {"yaml"},
+    "topologies/files/text/markup.py": {"defusedxml"},
+    "topologies/files/text/plain_yaml.py": {"yaml"},
 }
 
 LONGEST_FILE = 400  # lines

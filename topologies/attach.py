@@ -15,7 +15,7 @@ import networkx as nx
 
 from topologies.fabrics import MOST, Fabric, ratio, split
 from topologies.links import HOST_PROXY
-from topologies.nicplaces import with_nics
+from topologies.nicplaces import copied, host_of, with_nics
 from topologies.units import in_range
 
 SPINE_TOLL = 2  # more than the GPU that PXN passes instead
@@ -63,8 +63,7 @@ def attached(one: nx.DiGraph, chosen: Attachment) -> nx.DiGraph:
     if chosen.nics is not None:
         one = with_nics(one, chosen.nics)
     if chosen.gbit is not None or not chosen.gpudirect:
-        one = one.copy()
-        one.graph["sources"], one.graph["assumptions"] = dict(one.graph["sources"]), list(one.graph["assumptions"])
+        one = copied(one)
     if chosen.gbit is not None:
         one.graph["network"] = one.graph["network"].at(chosen.gbit)
     if not chosen.gpudirect:
@@ -123,8 +122,7 @@ def _stage_switch(one: nx.DiGraph, nic: str, pcie: str) -> None:
     """Put memory between a NIC and the GPUs of its PCIe switch, which still reach each other through that."""
     up, down = f"{pcie}/up", f"{pcie}/down"
     if up not in one:
-        host = {key: value for key, value in one.nodes[pcie].items() if key in ("host",)}
-        one.add_nodes_from((up, down), kind="pcie", **host)
+        one.add_nodes_from((up, down), kind="pcie", **host_of(one, pcie))
         lanes = [one.edges[pcie, gpu] for gpu in one.succ[pcie] if one.nodes[gpu]["kind"] == "gpu"]
         inside = {**lanes[0], "bandwidth": sum(lane["bandwidth"] for lane in lanes), "latency": 0.0}
         cpus = [other for other in one.succ[pcie] if one.nodes[other]["kind"] == "cpu"]
@@ -144,8 +142,7 @@ def _stage_switch(one: nx.DiGraph, nic: str, pcie: str) -> None:
 def _memory(one: nx.DiGraph, name: str, beside: str) -> str:
     """Add a CPU, on the host of a node beside it, unless it is there."""
     if name not in one:
-        host = {"host": one.nodes[beside]["host"]} if "host" in one.nodes[beside] else {}
-        one.add_node(name, kind="cpu", **host)
+        one.add_node(name, kind="cpu", **host_of(one, beside))
     return name
 
 

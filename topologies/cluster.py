@@ -5,15 +5,12 @@ the ranks 0 .. G-1, and `graph.graph` its name, sources and assumptions and, whe
 In a cluster the nodes of copy n are node<n>/gpu0 and so on.
 """
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import networkx as nx
 
 from topologies.attach import attached, attachment, through_nvlink
 from topologies.fabrics import Fabric, named
 from topologies.fabrics.rail import rail
+from topologies.garbage import uncollected
 from topologies.hardware import Gpu
 from topologies.units import in_range
 
@@ -47,7 +44,7 @@ def cluster(one: nx.DiGraph, count: int = 1, fabric: Fabric = rail, unit: str = 
     graph = nx.DiGraph(
         name=f"{facts['name']}({count})", sources=dict(facts["sources"]), assumptions=list(facts["assumptions"])
     )
-    with _uncollected():
+    with uncollected():
         _copy(graph, one, count, unit)
         if count > 1:
             bare(graph, _nics(graph), facts["network"])
@@ -67,18 +64,6 @@ def _copy(graph: nx.DiGraph, one: nx.DiGraph, count: int, unit: str) -> None:
         where = f"{unit}{n}"
         graph.add_nodes_from((where + node, _placed(data, where, gpus * n, is_host)) for node, data in nodes)
         graph.add_edges_from((where + tail, where + head, link) for tail, head, link in links)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Pause the garbage collector, which would walk the growing graph again and again: a third of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _placed(data: dict[str, object], where: str, first: int, is_host: bool) -> dict[str, object]:

@@ -18,11 +18,11 @@ def topology(text: str, gpu: str | None, nic: float | None) -> Topology:
     """Return what files, separated by commas, describe.
 
     Args:
-        gpu, nic: as of topologies.files.build.
+        gpu, nic: as of topologies.files.assembly.
     Raises:
         ValueError: as there.
     """
-    from topologies.files.build import topology as built
+    from topologies.files.assembly import topology as built
 
     paths = [text] if os.path.isfile(text) else [path.strip() for path in text.split(",") if path.strip()]
     if not paths:
@@ -37,8 +37,8 @@ def fabric(path: str) -> Fabric:
         ValueError: the file describes something else, or cannot be used.
     """
     from topologies.files import read
+    from topologies.files.assembly.network import fabric_of
     from topologies.files.facts import NetworkFacts
-    from topologies.files.network import fabric_of
 
     facts = read(path)
     if not isinstance(facts, NetworkFacts):

@@ -16,6 +16,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from topologies.links import LINK_KINDS, NODE_KINDS
+from topologies.wording import cut
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -174,5 +175,4 @@ def _within(value: Any, least: float, most: float) -> bool:
 
 def _shown(value: object) -> str:
     """Write a value, cut to a length that fits a line."""
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
+    return cut(repr(value), 40)

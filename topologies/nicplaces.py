@@ -24,8 +24,7 @@ def with_nics(one: nx.DiGraph, count: int) -> nx.DiGraph:
     Raises:
         ValueError: its GPUs cannot share them equally, or there are more than GPUs.
     """
-    one = one.copy()
-    one.graph["sources"], one.graph["assumptions"] = dict(one.graph["sources"]), list(one.graph["assumptions"])
+    one = copied(one)
     had, gpus = _by_host(one, "nic"), _by_host(one, "gpu")
     changed = [host for host in gpus if len(had.get(host, ())) != count]
     for host in changed:
@@ -41,6 +40,18 @@ def with_nics(one: nx.DiGraph, count: int) -> nx.DiGraph:
         how += ", and each hangs where its GPUs do" if count > before else ", on the PCIe switch of its GPUs"
         one.graph["assumptions"].append(f"nic: {count} a host as asked for, in place of {before}; {how}")
     return one
+
+
+def copied(one: nx.DiGraph) -> nx.DiGraph:
+    """Return a copy of a machine with sources and assumptions of its own."""
+    copy = one.copy()
+    copy.graph |= {"sources": dict(one.graph["sources"]), "assumptions": list(one.graph["assumptions"])}
+    return copy
+
+
+def host_of(one: nx.DiGraph, node: str) -> dict[str, str]:
+    """Return the attribute that puts another node on the host of this one; none where it names none."""
+    return {"host": one.nodes[node]["host"]} if "host" in one.nodes[node] else {}
 
 
 def _rehang(one: nx.DiGraph, gpus: list[str], had: list[str], count: int) -> None:
@@ -77,8 +88,7 @@ def _place(one: nx.DiGraph, gpu: str, nic: str) -> Place:
 def _share(one: nx.DiGraph, nic: str, users: list[str], places: dict[str, Place]) -> None:
     """Put a PCIe switch between a NIC and the GPUs that were each cabled to one."""
     pcie = f"{nic}/pcie"
-    host = {"host": one.nodes[nic]["host"]} if "host" in one.nodes[nic] else {}
-    one.add_node(pcie, kind="pcie", **host)
+    one.add_node(pcie, kind="pcie", **host_of(one, nic))
     for gpu in users:
         one.add_edge(gpu, pcie, **{**places[gpu].into[gpu], "latency": PCIE_SWITCH_LINK.latency})
         one.add_edge(pcie, gpu, **{**places[gpu].out[gpu], "latency": PCIE_SWITCH_LINK.latency})

@@ -72,7 +72,7 @@ def size_options(command: _Command) -> _Command:
                 "--fabric",
                 metavar="NAME[:KEY=VALUE,...]|FILE|FILE.py:NAME",
                 help="What joins the machines' NICs, as fat_tree:oversubscription=2; `ringloom topology list` names "
-                f"them; or an ibnetdiscover listing.  [default: {fabrics.DEFAULT}]",
+                f"them; or an ibnetdiscover listing.  [default: the machine's own, of most {fabrics.DEFAULT}]",
             ),
             click.option("--gpu", metavar="MODEL", help="Of a file that does not name its GPUs: h100, mi300x, ..."),
             click.option("--nic", callback=_speed, metavar="SPEED", help="Of a file's NICs: 400G, 50GB/s, ndr, efa."),
@@ -212,7 +212,7 @@ def _count(graph: "nx.DiGraph") -> int:
 
 def _speed(_: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
     """Read the speed of a NIC for click."""
-    from topologies.files.speeds import parse_speed
+    from topologies.files.text.speeds import parse_speed
 
     try:
         return None if text is None else parse_speed(text)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from topologies.bisection import Bisection, bisection
 from topologies.describe import Row, describe
-from topologies.layers import Layout, layout
+from topologies.drawing.layers import Layout, layout
 
 if TYPE_CHECKING:
     import networkx as nx

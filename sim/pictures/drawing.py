@@ -11,8 +11,8 @@ from sim.pictures.canvas import Canvas, Point
 from sim.pictures.heat import heat_map, heat_size
 from sim.pictures.legend import entries, legend, legend_size, strand_text
 from sim.pictures.style import FILL, GROUND, INK, LINE, PALE, Scale, fitted
-from topologies.layers import Layout, Spot
-from topologies.outline import Box, Wire
+from topologies.drawing.layers import Layout, Spot
+from topologies.drawing.outline import Box, Wire
 from topologies.units import format_rate
 
 COLUMN, ROW = 0.82, 0.86  # inches of a unit of the layout, across and down

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from sim.pictures.canvas import Canvas
 from sim.pictures.style import LINE, PALE, Scale, text_width
-from topologies.layers import NAMES, Layout
-from topologies.outline import Strand
+from topologies.drawing.layers import Layout
+from topologies.drawing.levels import NAMES
+from topologies.drawing.outline import Strand
 from topologies.units import format_rate
 
 LINE_HEIGHT, SAMPLE, GAP, SIZE = 0.215, 0.42, 0.2, 8.0

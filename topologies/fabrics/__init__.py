@@ -6,17 +6,17 @@ oversubscription=2.0)`. How machines are attached to it, COMMON, can be chosen o
 taken out again by topologies.attach. Adding a file adds it to names().
 """
 
-import difflib
 import importlib
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from topologies.units import parse_whole
+from topologies.wording import cut, unknown
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -46,7 +46,7 @@ def find(name: str) -> Fabric:
 
         return load_fabric(name)
     if name not in names():
-        raise ValueError(_unknown("fabric", name, names()))
+        raise ValueError(unknown("fabric", name, names()))
     fabric: Fabric = getattr(importlib.import_module(f"{__name__}.{name}"), name)
     return fabric
 
@@ -76,9 +76,9 @@ def parse(text: str) -> Fabric:
     for entry in more.split(",") if colon else ():
         key, equals, number = (part.strip() for part in entry.partition("="))
         if not equals:
-            raise ValueError(f"fabric {name} takes KEY=VALUE, separated by commas: got {_cut(entry)!r}")
+            raise ValueError(f"fabric {name} takes KEY=VALUE, separated by commas: got {cut(entry)!r}")
         if key not in known:
-            raise ValueError(_unknown(f"option for fabric {name}:", key, known))
+            raise ValueError(unknown(f"option for fabric {name}:", key, known))
         if key in chosen:
             raise ValueError(f"fabric {name} has {key} twice")
         whole = key not in FRACTIONAL and not isinstance(known[key], float)
@@ -176,18 +176,5 @@ def _number(what: str, text: str, whole: bool, minimum: int) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise ValueError(f"{what} must be a number, got {_cut(text)!r}")
+        raise ValueError(f"{what} must be a number, got {cut(text)!r}")
     return value
-
-
-def _unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """Say that there is no such name, which there are, and which is nearest."""
-    known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"; nearest is {near[0]}" if near else ""
-    return f"no {what} {_cut(name)!r}: expected one of {', '.join(known)}{hint}"
-
-
-def _cut(text: str) -> str:
-    """Return a text, cut to a length that fits a line."""
-    return text if len(text) <= 60 else text[:57] + "..."

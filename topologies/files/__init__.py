@@ -1,6 +1,7 @@
 """Files that people have: each format is a module of this folder, found by what the text looks like.
 
-A reader module has `FORMAT`, what its text is called; `looks_like(text) -> bool`, quick and without a doubt; and
+What several formats are made of, tables and XML and speeds, is in `text`; `assembly` makes graphs of what files say. A
+reader module has `FORMAT`, what its text is called; `looks_like(text) -> bool`, quick and without a doubt; and
 `read(text, file) -> Facts`, which raises FileError where the text cannot be used.
 """
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from topologies.files.facts import FileError
-from topologies.files.plain_yaml import Lines, load
-from topologies.files.wording import Remarks, shown
+from topologies.files.text.plain_yaml import Lines, load
+from topologies.files.text.wording import Remarks, shown
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -1,7 +1,7 @@
 """What a file says of a machine, of a network, or of both; nothing here was assumed.
 
 A reader turns a text into one of these; what the text does not say stays None. Assumptions are made later, in one
-place (topologies.files.build), and each is listed with its reason.
+place (topologies.files.assembly), and each is listed with its reason.
 """
 
 from collections.abc import Mapping

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from topologies.files.facts import ClusterFacts, FileError
-from topologies.files.wording import Remarks, shown
+from topologies.files.text.wording import Remarks, shown
 
 if TYPE_CHECKING:
     import networkx as nx

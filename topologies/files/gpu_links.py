@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from topologies.files.facts import FileError
-from topologies.files.markup import Element
-from topologies.files.wording import Remarks, shown
+from topologies.files.text.markup import Element
+from topologies.files.text.wording import Remarks, shown
 
 MOST_LINKS = 64  # of one GPU; 18 are made
 _SWITCH, _CPU = "0x068000", "0x068001"  # class codes of targets in NCCL's src/graph/topo.cc: NVSwitch, and Power's CPU

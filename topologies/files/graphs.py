@@ -26,9 +26,10 @@ from topologies.files import graphml
 from topologies.files.document import SCHEMA, as_json, as_yaml, document, from_json, from_yaml
 from topologies.files.facts import ClusterFacts, FileError
 from topologies.files.finish import finished
-from topologies.files.markup import first_tag, uncollected
 from topologies.files.text import MOST
-from topologies.files.wording import Remarks
+from topologies.files.text.markup import first_tag
+from topologies.files.text.wording import Remarks
+from topologies.garbage import uncollected
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from topologies.files.facts import Accelerator, FileError, MachineFacts, Port
 from topologies.files.gpu_links import Ends, pairs
-from topologies.files.markup import Element, first_tag, parse
-from topologies.files.pci import GPUS, rate
 from topologies.files.pcie_tree import PcieTree
-from topologies.files.wording import Remarks, shown
+from topologies.files.text.markup import Element, first_tag, parse
+from topologies.files.text.pci import GPUS, rate
+from topologies.files.text.wording import Remarks, shown
 from topologies.units import Gbit
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from topologies.files.facts import Accelerator, FileError, MachineFacts
-from topologies.files.paste import lines, quoted, several, some
+from topologies.files.text.paste import lines, quoted, several, some
 from topologies.units import GB
 
 FORMAT = "nvidia-smi nvlink -s"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topologies.files import READERS, _module, read
-from topologies.files.build import topology
+from topologies.files.assembly import topology
 from topologies.files.facts import CLASSES, ClusterFacts, FileError, MachineFacts, NetworkFacts
 from topologies.files.text import MOST, load
 from topologies.laws import check

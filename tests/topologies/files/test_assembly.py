@@ -5,9 +5,9 @@ from itertools import combinations
 import networkx as nx
 import pytest
 
-from topologies.files.build import machine_graph
+from topologies.files.assembly import machine_graph
+from topologies.files.assembly.merge import merge
 from topologies.files.facts import Accelerator, MachineFacts, Port
-from topologies.files.merge import merge
 from topologies.laws import check
 from topologies.units import GB, Gbit
 

@@ -1,8 +1,8 @@
 """What a picture of a topology shows: its nodes as boxes, where those that are alike are one box.
 
-Up to FULL GPUs every machine is drawn. Beyond, machines that are alike are one (topologies.fold); the first of each
-make is drawn in full, of the MAKES that there are most of, another as one box. Switches that are alike are one whatever
-the size.
+Up to FULL GPUs every machine is drawn. Beyond, machines that are alike are one (topologies.drawing.fold); the first of
+each make is drawn in full, of the MAKES that there are most of, another as one box. Switches that are alike are one
+whatever the size.
 """
 
 from collections import Counter
@@ -10,7 +10,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from topologies.fold import LARGEST, MOST, Fold, Place, Unit, fold_of, joined, stem
+from topologies.drawing.fold import Fold, fold_of, joined
+from topologies.drawing.parts import LARGEST, MOST, Place, Unit, stem
 
 if TYPE_CHECKING:
     import networkx as nx

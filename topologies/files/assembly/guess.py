@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from topologies.files.assembly.merge import Merged
 from topologies.files.facts import Accelerator, MachineFacts
-from topologies.files.merge import Merged
-from topologies.files.speeds import parse_speed, port_rate
+from topologies.files.text.speeds import parse_speed, port_rate
 from topologies.hardware import GPUS, Gpu, named
 from topologies.units import GB, Gbit
 

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from topologies.files.facts import FileError
-from topologies.files.wording import shown
+from topologies.files.text.wording import shown
 
 MOST_DEPTH = 20  # our own documents have three
 MOST_EVENTS = 1_000_000  # scalars, lists and mappings, begun and ended

@@ -14,8 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from topologies.files.assembly.nearness import NODE, PHB, PIX, PXB, SYS, Nearness
 from topologies.files.facts import CLASSES
-from topologies.files.nearness import NODE, PHB, PIX, PXB, SYS, Nearness
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topologies.cluster import cluster
-from topologies.files.build import machine_graph
+from topologies.files.assembly import machine_graph
 from topologies.files.facts import CLASSES, Accelerator, MachineFacts, Port
 from topologies.laws import check
 from topologies.units import GB

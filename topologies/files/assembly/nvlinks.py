@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from topologies.files.assembly.guess import Models, data_rate, ports_of
+from topologies.files.assembly.merge import Merged
 from topologies.files.facts import Accelerator
-from topologies.files.guess import Models, data_rate, ports_of
-from topologies.files.merge import Merged
 from topologies.hardware import Gpu
 from topologies.links import NVLINK_DIRECT, NVSWITCH_LINK, XGMI_DIRECT, Link, cable
 from topologies.units import GB

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from topologies.files.assembly.guess import gpu_named
+from topologies.files.assembly.merge import short
 from topologies.files.facts import ClusterFacts
-from topologies.files.guess import gpu_named
-from topologies.files.merge import short
 from topologies.hardware import GPUS, Gpu
 from topologies.laws import unaccounted
 from topologies.links import Estimate

@@ -4,12 +4,12 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from topologies.files import pcie
+from topologies.files.assembly import pcie
+from topologies.files.assembly.guess import Models, nic_speed
+from topologies.files.assembly.merge import Merged, short
+from topologies.files.assembly.nearness import Nearness, own_nics, used_nics
 from topologies.files.facts import MachineFacts
-from topologies.files.guess import Models, nic_speed
-from topologies.files.ibnames import listed
-from topologies.files.merge import Merged, short
-from topologies.files.nearness import Nearness, own_nics, used_nics
+from topologies.files.text.ibnames import listed
 from topologies.hardware import Gpu
 from topologies.links import (
     GPUDIRECT_LINK,

@@ -9,11 +9,12 @@ import networkx as nx
 from topologies.cluster import cluster, machine
 from topologies.fabrics import Fabric
 from topologies.fabrics.rail import rail
-from topologies.files import hosts, network, nvlinks, read
+from topologies.files import read
+from topologies.files.assembly import hosts, network, nvlinks
+from topologies.files.assembly.guess import gpu_named, models, silent_links
+from topologies.files.assembly.merge import Merged, merge, short
+from topologies.files.assembly.whole import filled
 from topologies.files.facts import ClusterFacts, Facts, FileError, MachineFacts, NetworkFacts
-from topologies.files.guess import gpu_named, models, silent_links
-from topologies.files.merge import Merged, merge, short
-from topologies.files.whole import filled
 from topologies.hardware import Gpu
 from topologies.laws import check
 

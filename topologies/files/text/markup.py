@@ -3,17 +3,16 @@
 An element knows the line it stands on, so that whoever reads it can say where something is wrong.
 """
 
-import gc
 import re
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 from xml.etree.ElementTree import ParseError
 from xml.parsers.expat import errors
 
 from topologies.files.facts import FileError
-from topologies.files.wording import shown
+from topologies.files.text.wording import shown
+from topologies.garbage import uncollected
 
 MOST_DEPTH = 100  # a PCIe tree has about ten levels
 MOST_ELEMENTS = 200_000  # the largest machines have some thousand
@@ -41,18 +40,6 @@ class Element:
     def all(self, tag: str) -> list["Element"]:
         """Return the children of that name."""
         return [child for child in self.children if child.tag == tag]
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Let no garbage be looked for while many objects are made that all stay: it takes longer than making them."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def first_tag(text: str) -> str:

@@ -9,11 +9,12 @@ import pytest
 import topologies
 from topologies import fabrics
 from topologies.dgx import dgx_a100, dgx_h100
-from topologies.fold import stem
-from topologies.layers import layout, spread
+from topologies.drawing.columns import spread
+from topologies.drawing.layers import layout
+from topologies.drawing.outline import outline
+from topologies.drawing.parts import stem
 from topologies.links import Link, cable
 from topologies.nvl72 import gb200_nvl72
-from topologies.outline import outline
 
 LINK = Link("pcie", 1e9, 0.0)
 

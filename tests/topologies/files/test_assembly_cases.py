@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from topologies.files.build import topology
+from topologies.files.assembly import topology
 from topologies.files.facts import FileError
 from topologies.laws import check
 

@@ -6,10 +6,10 @@ import networkx as nx
 import pytest
 
 from topologies.dgx import dgx_a100
-from topologies.files import build, ibnetdiscover
-from topologies.files.build import topology
+from topologies.files import assembly, ibnetdiscover
+from topologies.files.assembly import topology
+from topologies.files.assembly.network import fabric_of
 from topologies.files.facts import FileError
-from topologies.files.network import fabric_of
 from topologies.laws import check
 from topologies.units import GB
 
@@ -101,7 +101,7 @@ def test_a_listing_with_too_little_room_is_refused():
 def test_hosts_apart_from_the_others_are_left_out():
     facts = listing()
     cut = tuple(one for one in facts.cables if "leaf0" not in (one.a, one.b))
-    graph = build._of_network(type(facts)(**{**vars(facts), "cables": cut}), [], None, None)()
+    graph = assembly._of_network(type(facts)(**{**vars(facts), "cables": cut}), [], None, None)()
 
     assert sum(kind == "gpu" for _, kind in graph.nodes(data="kind")) == 3
     assert not graph.has_node("leaf0")
@@ -110,7 +110,7 @@ def test_hosts_apart_from_the_others_are_left_out():
 def test_a_network_without_hosts_has_no_place_for_a_gpu():
     facts = listing()
     with pytest.raises(FileError, match=r"^ib.txt: shows no host with a card that is connected"):
-        build._of_network(type(facts)(**{**vars(facts), "cables": ()}), [], None, None)
+        assembly._of_network(type(facts)(**{**vars(facts), "cables": ()}), [], None, None)
 
 
 def test_two_listings_are_two_networks():
