@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from topologies.files.facts import FileError
-from topologies.files.markup import uncollected
+from topologies.garbage import uncollected
 from topologies.logs.records import Log, Record
 from topologies.units import us
 

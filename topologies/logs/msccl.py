@@ -3,7 +3,7 @@
 import re
 
 from topologies.files.facts import FileError
-from topologies.files.markup import first_tag
+from topologies.files.text.markup import first_tag
 from topologies.logs.records import Log
 
 FORMAT = "MSCCL algorithm (XML)"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from topologies.files.facts import FileError
-from topologies.files.paste import lines
+from topologies.files.text.paste import lines
 from topologies.logs.records import Log, Record, Skipped, factor, one_of
 from topologies.units import GB, us
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from topologies.files.facts import FileError
-from topologies.files.paste import lines, quoted
+from topologies.files.text.paste import lines, quoted
 from topologies.logs.records import Log, Record, Skipped
 from topologies.units import MB, us
 
