@@ -93,8 +93,7 @@ class Costs:
             name
             for name in NUMBERS
             if name in self.said
-            or name in self.measured
-            or (name in touched and not (name in LINK_KINDS and self.value(name) == 1))
+            or (name in touched and (name in self.measured or not (name in LINK_KINDS and self.value(name) == 1)))
         ]
         return [
             *(

@@ -116,9 +116,7 @@ def test_osu_tests_are_taken_by_their_columns():
 
 
 def test_a_header_without_rows_is_refused(tmp_path):
-    (tmp_path / "crash.txt").write_text(
-        "# OSU MPI Non-blocking Allreduce Latency Test v7.5\n# Overall = a\nSegv\n"
-    )
+    (tmp_path / "crash.txt").write_text("# OSU MPI Non-blocking Allreduce Latency Test v7.5\n# Overall = a\nSegv\n")
 
     assert "holds no measurement of an OSU benchmark" in refused(tmp_path / "crash.txt")
 
