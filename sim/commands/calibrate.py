@@ -28,7 +28,7 @@ Cells = tuple[str, ...]
 @cluster_options
 @click.option("-o", "--output", metavar="FILE", help=f"Write the cluster here: {', '.join(SUFFIXES)}, by its suffix.")
 def command(first: str, more: tuple[str, ...], named: Named, output: str | None) -> None:
-    """Turn logs of communication into the costs of a cluster: shares of its links, launches, latencies.
+    """Turn logs of communication (nccl-tests, OSU, Kineto) into the costs of a cluster.
 
     Output of nccl-tests and rccl-tests, OSU micro-benchmarks, Markdown tables of busbw and PyTorch (Kineto) traces are
     read; several files add to each other. With -o the cluster is written with them, to be used as --cluster.
