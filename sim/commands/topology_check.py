@@ -46,7 +46,8 @@ def command(names: tuple[str, ...], named: Named, everywhere: bool, strict: bool
     from sim.repairs import repairs
     from topologies.laws import check
 
-    graph, _ = replace(named, cluster=",".join(names) or named.cluster).build()
+    files = names if len(names) > 1 else ()
+    graph, _ = replace(named, cluster=",".join(names) or named.cluster, files=files).build()
     check(graph)
     now, found = repairs(graph)
     if as_json:

@@ -135,5 +135,5 @@ class FileError(ValueError):
     """A file cannot be used; the message is one line: the file, the place, what is missing or wrong."""
 
     def __init__(self, file: str, wrong: str, line: int | None = None) -> None:
-        file = file if file.isprintable() else repr(file)
+        file = file if file and file.isprintable() else repr(file)
         super().__init__(f"{file}{f', line {line}' if line else ''}: {wrong}")

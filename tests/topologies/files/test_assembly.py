@@ -109,6 +109,42 @@ def test_inactive_links_lower_the_count_of_that_gpu_and_stay_visible():
     )
 
 
+def test_a_gpu_none_of_whose_links_is_up_has_none():
+    off, up = (0.0,) * 12, (25 * GB,) * 12
+    switched = built(machine(8, 12), status(off, index=3))
+    cabled = built(machine(4, 4), status(off, index=3))
+    alone = built(*(status(off if i == 1 else up, index=i) for i in range(3)))
+
+    none = built(machine(8, 12), *(status(off, index=i) for i in range(8)))
+
+    assert "nvswitch" not in none
+    for graph, gpu in ((switched, "gpu3"), (cabled, "gpu3"), (alone, "gpu1")):
+        assert {graph.edges[gpu, head]["kind"] for head in graph[gpu]} == {"pcie"}
+    assert assumed(switched, "nvlink: GPU 3: none of 12 links is up by nv.txt: left out")
+    assert assumed(cabled, "nvlink: GPU 3: none of 12 links is up by nv.txt: left out")
+
+
+def test_a_slow_link_counts_in_part():
+    ports = (25 * GB,) * 8 + (12.5 * GB,) * 4
+    graph = built(machine(8, 12), status(ports, index=3))
+
+    assert rate(graph, "gpu3", "nvswitch") == 250 * GB
+    assert graph.edges["gpu3", "nvswitch"]["expected"] == 300 * GB
+    assert assumed(graph, "nvlink: GPU 3: 10 of 12 links are up by nv.txt, a slow one counted in part")
+
+
+def test_files_that_count_links_differently_are_told_apart_aloud():
+    graph = built(machine(8, 12), *(status((25 * GB,) * 18, index=i, model="NVIDIA H100 80GB HBM3") for i in range(8)))
+
+    assert rate(graph, "gpu0", "nvswitch") == 300 * GB
+    assert assumed(graph, "nvlink: GPU 0, 1, 2, 3, 4, 5, 6, 7: nv.txt has 18 links up, topo.txt counts 12")
+
+
+def test_more_links_up_than_the_model_has_are_refused():
+    with pytest.raises(ValueError, match=r"nv.txt .*: GPU 0 has 13 links up, A100-SXM4-80 has 12: say --gpu"):
+        built(status((25 * GB,) * 13))
+
+
 def test_links_that_are_off_by_design_are_not_missed():
     ports = (26.562 * GB,) * 12 + (0.0,) * 6
     graph = built(status(ports, model="NVIDIA H100 PCIe"))

@@ -51,6 +51,11 @@ def test_several_cables_between_two_switches_add_up_and_one_that_trained_down_st
     assert graph.graph["sources"]["fabric.bandwidth"] == "ib_blocks.txt (ibnetdiscover)"
 
 
+def test_a_speed_that_the_listing_says_cannot_be_asked_for():
+    with pytest.raises(ValueError, match=r"--nic changes nothing: .*ib_blocks.txt says how fast its cables are"):
+        topology([LISTING], nic=25 * GB)
+
+
 def test_a_machine_file_stands_at_every_host_that_has_its_cards():
     with pytest.raises(FileError, match=r"has hosts of at most 2 cards, topo_h100.txt has 4 NICs"):
         topology([str(DATA / "topo_h100.txt"), LISTING])

@@ -207,6 +207,18 @@ def test_a_folder_that_is_not_to_be_written_is_said(tmp_path):
         graphs.write(topologies.find("ring")(), str(tmp_path / "a.json"))
 
 
+def test_a_pipe_is_written_into_and_stays_a_pipe(tmp_path):
+    # A link to a device is the same: /dev/full must not become a file because root may rename one over it.
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "a.json").symlink_to("pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    graphs.write(topologies.find("ring")(), str(tmp_path / "a.json"))
+
+    assert os.read(reader, 2**16).startswith(b"{")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    os.close(reader)
+
+
 def test_a_suffix_says_how_a_file_is_written(tmp_path):
     with pytest.raises(ValueError, match=r"a cluster file ends in .json, .yaml, .yml, .graphml: got"):
         graphs.write(topologies.find("ring")(), str(tmp_path / "a.txt"))

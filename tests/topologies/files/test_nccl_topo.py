@@ -88,10 +88,10 @@ def test_a_rate_that_no_port_has_is_kept_and_said(nvswitch):
 def test_class_codes_say_what_a_file_made_by_hand_holds_and_bus_ids_number_it():
     facts = read(str(DATA / "nccl_topo_flat.xml"))
 
-    assert [(gpu.index, gpu.bus) for gpu in facts.gpus] == [(0, "000a:00:00.0"), (1, "000b:00:00.0")]
+    assert [(gpu.index, gpu.bus) for gpu in facts.gpus] == [(0, "020e:00:00.0"), (1, "020f:00:00.0")]
     assert [(nic.name, nic.bus, nic.bandwidth) for nic in facts.nics] == [
-        ("nic0", "010a:00:00.0", None),
-        ("nic1", "010b:00:00.0", None),
+        ("nic0", "021e:00:00.0", None),
+        ("nic1", "021f:00:00.0", None),
     ]
     assert facts.switched is None
     assert facts.gpus[0].numa is None

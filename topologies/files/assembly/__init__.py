@@ -127,8 +127,10 @@ def _at_host(
     """Return the machine that stands at a host: of the files, or else with a GPU for each of its HCAs."""
     if machines:
         return machine_graph(machines, gpu, nic)
+    if nic is not None and any(one.bandwidth for one in listing.cables):
+        raise ValueError(f"--nic changes nothing: {listing.file} says how fast its cables are")
     model = gpu_named(gpu) if gpu else network.usual_gpu(listing)
-    one = machine_graph([network.assumed_machine(listing, ports, model)], model.name, None)
+    one = machine_graph([network.assumed_machine(listing, ports, model)], model.name, nic)
     return network.with_reasons(one, listing, model, said=gpu is not None)
 
 

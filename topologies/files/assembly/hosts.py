@@ -9,7 +9,7 @@ from topologies.files.assembly.guess import Models, nic_speed
 from topologies.files.assembly.merge import Merged, short
 from topologies.files.assembly.nearness import Nearness, own_nics, used_nics
 from topologies.files.facts import MachineFacts
-from topologies.files.text.ibnames import listed
+from topologies.files.text.wording import listed
 from topologies.hardware import Gpu
 from topologies.links import (
     GPUDIRECT_LINK,

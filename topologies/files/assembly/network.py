@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from topologies.files.assembly.merge import short
 from topologies.files.facts import Accelerator, Cable, FileError, MachineFacts, NetworkFacts, Port
-from topologies.files.text.ibnames import listed
+from topologies.files.text.wording import listed
 from topologies.hardware import GPUS, Gpu
 from topologies.nics import Network
 from topologies.units import Gbit, format_rate

@@ -38,14 +38,15 @@ class Reading:
 def wire(graph: "nx.DiGraph", merged: Merged, models: Models) -> None:
     """Join the GPUs by their links, and account for the numbers.
 
-    A link has `expected`, bytes/s, where fewer ports are up than the GPU has.
+    A link has `expected`, bytes/s, where fewer ports are up than the GPU has. A GPU none of whose ports is up has none.
 
     Raises:
-        ValueError: a GPU has more links to its peers than its model has, and no switches would explain it.
+        ValueError: a GPU has more links to its peers than its model has, and no switches would explain it; or more up.
     """
     facts = merged.facts
     if not facts.links and not any(ports_of(gpu) for gpu in facts.gpus):
         return
+    _within_model(merged, models)
     found = read(merged, models)
     rate, coded = _rate(merged, models)
     kind = facts.link_kind
@@ -55,15 +56,22 @@ def wire(graph: "nx.DiGraph", merged: Merged, models: Models) -> None:
     _account(graph, merged, models, rate, coded)
     if found.up is not None:
         graph.add_node(SWITCH, kind="nvswitch")
+        _say_ports(graph, merged, found.up)
         for gpu, model in zip(facts.gpus, models.gpus, strict=True):
-            have = min(found.up[gpu.index], _active(gpu, found.up[gpu.index]))
+            have = min(found.up[gpu.index], _active(gpu, found.up[gpu.index], merged))
             whole = max(have, max(found.up.values()), _full(gpu, model, models))
-            _join(graph, f"gpu{gpu.index}", SWITCH, Link(kind, max(have, 1) * rate, latency.latency), whole * rate)
+            if have:
+                _join(graph, f"gpu{gpu.index}", SWITCH, Link(kind, have * rate, latency.latency), whole * rate)
+        if not graph.degree(SWITCH):
+            graph.remove_node(SWITCH)
         return
-    shares = {gpu.index: _share(gpu, _sum(facts.links, gpu.index), merged, graph) for gpu in facts.gpus}
+    sums = {gpu.index: _sum(facts.links, gpu.index) for gpu in facts.gpus}
+    _say_ports(graph, merged, sums)
+    shares = {g.index: min(1.0, _active(g, sums[g.index], merged) / max(sums[g.index], 1)) for g in facts.gpus}
     for (a, b), count in facts.links.items():
-        link = Link(kind, count * rate * min(shares[a], shares[b]), latency.latency)
-        _join(graph, f"gpu{a}", f"gpu{b}", link, count * rate)
+        share = min(shares[a], shares[b])
+        if share:
+            _join(graph, f"gpu{a}", f"gpu{b}", Link(kind, count * rate * share, latency.latency), count * rate)
 
 
 def read(merged: Merged, models: Models) -> Reading:
@@ -132,27 +140,48 @@ def _full(gpu: Accelerator, model: Gpu, models: Models) -> int:
     return model.links if models.links_known and model.links else len(gpu.ports)
 
 
-def _active(gpu: Accelerator, otherwise: int) -> int:
-    """Return how many links are up."""
-    ports = ports_of(gpu)
-    return otherwise if ports is None else ports
+def _active(gpu: Accelerator, otherwise: float, merged: Merged) -> float:
+    """Return how many links are up; one that is slower than the fastest of the machine counts in part."""
+    if gpu.ports is None:
+        return otherwise
+    return sum(gpu.ports) / max((rate for one in merged.facts.gpus for rate in one.ports or () if rate), default=1.0)
+
+
+def _within_model(merged: Merged, models: Models) -> None:
+    """Check that no GPU has more ports up than its model has links."""
+    for gpu, model in zip(merged.facts.gpus, models.gpus, strict=True):
+        up = ports_of(gpu) or 0
+        if models.links_known and model.links and up > model.links:
+            raise ValueError(
+                f"{merged.who('ports')}: GPU {gpu.index} has {up} links up, {model.name} has {model.links}: say --gpu"
+            )
+
+
+def _say_ports(graph: "nx.DiGraph", merged: Merged, counted: Mapping[int, int]) -> None:
+    """Say where the ports of GPUs differ from the links counted of them, and what was made of it."""
+    facts, who = merged.facts, merged.who("ports").partition(" (")[0]
+    said: dict[str, list[str]] = {}
+    for gpu in facts.gpus:
+        of, up = counted[gpu.index], _active(gpu, counted[gpu.index], merged)
+        if up > of:
+            text = (
+                f"{who} has {up:g} links up, {merged.who('links').partition(' (')[0]} counts {of}: the lesser is taken"
+            )
+        elif up < of and not up:
+            text = f"none of {of} links is up by {who}: left out"
+        elif up < of:
+            slow = any(0 < rate < max(gpu.ports or ()) for rate in gpu.ports or ())
+            text = f"{up:g} of {of} links are up by {who}" + (", a slow one counted in part" if slow else "")
+            text += "" if SWITCH in graph else "; nobody says which, so each of its cables carries that part"
+        else:
+            continue
+        said.setdefault(text, []).append(str(gpu.index))
+    graph.graph["assumptions"] += [f"{facts.link_kind}: GPU {', '.join(those)}: {text}" for text, those in said.items()]
 
 
 def _sum(links: Mapping[tuple[int, int], int], gpu: int) -> int:
     """Return a GPU's links to all peers."""
     return sum(count for pair, count in links.items() if gpu in pair)
-
-
-def _share(gpu: Accelerator, wanted: int, merged: Merged, graph: "nx.DiGraph") -> float:
-    """Return which part of a GPU's cables is up, where the file of its ports and the table of pairs differ."""
-    up = _active(gpu, wanted)
-    if up >= wanted or not wanted:
-        return 1.0
-    graph.graph["assumptions"].append(
-        f"{merged.facts.link_kind}: {up} of {wanted} links of GPU {gpu.index} are up by {merged.who('ports')}; "
-        "nobody says which, so each of its cables carries that part"
-    )
-    return max(up, 1) / wanted
 
 
 def _join(graph: "nx.DiGraph", a: str, b: str, link: Link, whole: float) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import TypeVar
 
 _CARD = re.compile(r"(.*\S)\s+([A-Za-z][A-Za-z0-9]*[-_][0-9]+(?:[a-z][0-9]+)*)")  # node017 mlx5_5, node017 HCA-6
@@ -60,13 +60,6 @@ def told_apart(names: Mapping[_Key, str]) -> dict[_Key, str]:
 def natural(name: str) -> tuple[tuple[int, str], ...]:
     """Return the key that sorts names as people do: node9 before node10."""
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]{1,18})", name))
-
-
-def listed(names: Iterable[str], most: int = 6) -> str:
-    """Write some names, and how many more there are."""
-    every = list(names)
-    shown = ", ".join(every[:most])
-    return shown if len(every) <= most else f"{shown} and {len(every) - most} more"
 
 
 def _plain(text: str) -> str:

@@ -1,5 +1,7 @@
 """What readers say about a text: values cut to fit a line, and remarks that are gathered instead of repeated."""
 
+from collections.abc import Iterable
+
 MOST_SHOWN = 40  # characters of a value
 MOST_PLACES = 3  # named in one remark
 
@@ -8,6 +10,13 @@ def shown(value: object) -> str:
     """Write a value of a file on one line, cut to a length that fits."""
     text = ascii(value)
     return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 3] + "..."
+
+
+def listed(names: Iterable[str], most: int = 6) -> str:
+    """Write some names, and how many more there are."""
+    every = list(names)
+    shown = ", ".join(every[:most])
+    return shown if len(every) <= most else f"{shown} and {len(every) - most} more"
 
 
 class Remarks:
