@@ -1,19 +1,22 @@
 """Logs that people have of their communication: each format is a module of this folder, known by what the text holds.
 
 A reader module has `FORMAT`, what its text is called; `looks_like(text) -> bool`, quick; and `read(text, file) -> Log`,
-which raises FileError where the text holds no sound measurement.
+which raises FileError where the text holds no sound measurement. Adding a file with these adds it to READERS.
 """
 
 import importlib
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 
 from topologies.files.facts import FileError
 from topologies.files.text import load
 from topologies.logs.records import Log
 
-# In this order: the first that recognises a text reads it. A log of a test holds the library's own lines too.
-READERS = ("kineto", "msccl", "nccl_tests", "osu", "bench_table", "nccl_log")
+# A text is of one format only: the first that recognises it reads it.
+READERS = tuple(
+    sorted(path.stem for path in Path(__file__).parent.glob("*.py") if "\ndef looks_like(" in path.read_text("utf-8"))
+)
 
 
 def read(path: str) -> Log:
@@ -23,11 +26,11 @@ def read(path: str) -> Log:
         FileError: it cannot be read, its format is not known, or it holds no sound measurement.
     """
     text = load(path)
-    for reader in map(_module, READERS):
+    for reader in map(find, READERS):
         if reader.looks_like(text):
             log: Log = reader.read(text, path)
             return log
-    known = ", ".join(_module(name).FORMAT for name in READERS)
+    known = ", ".join(find(name).FORMAT for name in READERS)
     raise FileError(path, f"of no known format: expected {known}")
 
 
@@ -45,9 +48,9 @@ def read_all(paths: Sequence[str]) -> list[Log]:
     return [*rest, *together(by_rank)] if by_rank else rest
 
 
-def _module(name: str) -> ModuleType:
-    """Import a reader."""
-    return importlib.import_module(f"{__name__}.{name}")
+def find(name: str) -> ModuleType:
+    """Return a reader, by the name of its module."""
+    return importlib.importfind(f"{__name__}.{name}")
 
 
-__all__ = ["READERS", "Log", "read", "read_all"]
+__all__ = ["READERS", "Log", "find", "read", "read_all"]
