@@ -50,7 +50,7 @@ def read_all(paths: Sequence[str]) -> list[Log]:
 
 def find(name: str) -> ModuleType:
     """Return a reader, by the name of its module."""
-    return importlib.importfind(f"{__name__}.{name}")
+    return importlib.import_module(f"{__name__}.{name}")
 
 
 __all__ = ["READERS", "Log", "find", "read", "read_all"]
