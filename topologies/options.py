@@ -161,7 +161,10 @@ def _on(topology: Topology, cluster: str, fabric: str) -> Topology:
     """
     joined = given.fabric(fabric) if given.is_file(fabric, fabrics.names()) else fabrics.parse(fabric)
     if "fabric" not in inspect.signature(topology).parameters:
-        raise ValueError(f"--fabric {fabric}: {cluster} takes no fabric, it has no machines whose NICs could be joined")
+        why = "it has no machines whose NICs could be joined"
+        if given.is_file(cluster, names()):
+            why = "it is one whole cluster; files of a machine, or `ringloom topology import` of these, take one"
+        raise ValueError(f"--fabric {fabric}: {cluster} takes no fabric, {why}")
 
     @functools.wraps(topology)
     def on_fabric(*size: int) -> "nx.DiGraph":
@@ -199,7 +202,8 @@ def _units(cluster: str, unit: str, each: int, nodes: int | None, gpus: int | No
     if used != units * each and not (units == 1 and used < each):
         raise ValueError(f"gpus {gpus}: nodes {nodes} of {cluster} are {units * each} GPUs; give one of the two")
     if units > 1 and not unit:
-        raise ValueError(f"{cluster} is of one size, {each} GPUs: it cannot be had {units} times")
+        more = "; say --nodes to `ringloom topology import`, of a machine's files" * given.is_file(cluster, names())
+        raise ValueError(f"{cluster} is of one size, {each} GPUs: it cannot be had {units} times{more}")
     if units * each > LARGEST_CLUSTER:
         raise ValueError(f"a cluster has at most {LARGEST_CLUSTER} GPUs: {cluster} {units} has {units * each}")
     return units, used

@@ -68,7 +68,7 @@ def _show(now: Bandwidths, found: list[Repair], most: int) -> None:
         out.print(report.table((("reaches", "whole"), ("GB/s", "right"), ("", "left")), _figures(now)))
         out.print()
         if not any(not repair.finding.by_design for repair in found):
-            out.print("nothing wrong found")
+            out.print("nothing wrong found" + ", but what is by design:" * bool(found))
         if found:
             rows = [_row(repair, most) for repair in found]
             out.print(report.table(TABLE, rows))
@@ -80,7 +80,8 @@ def _show(now: Bandwidths, found: list[Repair], most: int) -> None:
 def _figures(now: Bandwidths) -> Iterator[tuple[str, str, str]]:
     """Yield the large-message bandwidths, a row each."""
     if now.rings:
-        rings = f"{len(now.rings)} ring{'s' * (len(now.rings) > 1)}; all-gather and reduce-scatter the same"
+        shortest = ", by shortest routes only" * (now.graph.graph.get("routing") == "adaptive")
+        rings = f"{len(now.rings)} ring{'s' * (len(now.rings) > 1)}{shortest}; all-gather and reduce-scatter the same"
         yield "all-reduce busbw", _rate(now.all_reduce), rings
     if now.tree is not None:
         yield "", _rate(now.tree), "two trees between machines"
@@ -178,6 +179,17 @@ def assumptions(now: Bandwidths) -> Iterator[str]:
     if now.tree is not None:
         yield f"trees: reach {TREE_SHARE:g} of the links' rate, as the collective library's own model has it"
     yield "rings and trees: reduction inside switches (NVLS, SHARP) goes beyond them and is not modelled"
+    if _follows_ranks(now):
+        yield "rings: in the order of ranks; rings along the axes of a torus can reach several times as much"
     yield "equal paths share what they carry equally; hashed ECMP is slower where flows collide"
     if now.graph.graph.get("routing") == "adaptive":
         yield "routes: the shortest; what adaptive routing sends by detours is not counted, and may carry more"
+
+
+def _follows_ranks(now: Bandwidths) -> bool:
+    """Whether rings pass an island whose GPUs are cabled to each other and which is too large to search for rings."""
+    from sim.walks import SEARCHED
+
+    kinds = dict(now.graph.nodes(data="kind"))
+    large = max(map(len, now.islands), default=0) > SEARCHED
+    return large and any(kinds[a] == kinds[b] == "gpu" for a, b in now.graph.edges)

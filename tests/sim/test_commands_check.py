@@ -39,6 +39,18 @@ def test_a_sound_cluster_has_its_figures_and_nothing_wrong(capsys):
     assert "(NVLS, SHARP) goes beyond them and is not modelled" in text
 
 
+def test_figures_that_other_routes_or_rings_would_beat_say_so(capsys):
+    torus = shown(capsys, *CHECK, "tpu_v4")
+    dragonfly = shown(capsys, *CHECK, "frontier", "--nodes", "2", "--fabric", "dragonfly")
+    sound = shown(capsys, *CHECK, "dgx2")
+
+    assert "rings: in the order of ranks; rings along the axes of a torus" in torus
+    assert "rings, by shortest routes only; all-gather" in dragonfly
+    assert "nothing wrong found, but what is by design:" in dragonfly
+    assert "order of ranks" not in sound + dragonfly
+    assert "by design" not in sound
+
+
 def test_a_fault_is_named_with_its_place_and_its_cost(own, capsys):
     text = shown(capsys, *CHECK, f"{own}:slow", "--nodes", "2")
 

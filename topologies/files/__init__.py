@@ -31,7 +31,8 @@ def read(path: str) -> Facts:
             facts: Facts = reader.read(text, path)
             return facts
     known = ", ".join(find(name).FORMAT for name in READERS)
-    raise FileError(path, f"of no known format: expected {known}")
+    own = "; a cluster of your own says schema: ringloom.cluster/1" if path.endswith((".json", ".yaml", ".yml")) else ""
+    raise FileError(path, f"of no known format: expected {known}{own}")
 
 
 def find(name: str) -> ModuleType:

@@ -174,6 +174,11 @@ def _bridged(links: int) -> tuple[str, str]:
         return "A100-PCIe-80", f"{links} NVLinks to its one peer fit bridges, as of an A100 PCIe"
     if links > 4:
         return "V100-SXM2-32", f"{links} NVLinks to its one peer fit the 6 of a V100"
+    if links < 4:
+        return (
+            "RTX3090-24",
+            f"{links} of the 4 NVLinks of an RTX 3090; older cards, of no more, are not in the table",
+        )
     return "RTX3090-24", f"{links} NVLinks between two GPUs fit a bridge, as of RTX 3090"
 
 

@@ -39,20 +39,36 @@ def filled(whole: ClusterFacts, gpu: str | None, nic: float | None) -> "nx.DiGra
 
 
 def _fill_gpus(graph: "nx.DiGraph", whole: ClusterFacts, asked: str | None) -> None:
-    """Give numbers to GPUs that have no speed."""
+    """Give numbers to GPUs that have no speed: those of the model asked for, or else of the one that each names."""
     bare = [data for _, data in graph.nodes(data=True) if data.get("kind") == "gpu" and data.get("flop_rate") is None]
     if asked is not None and not bare:
         raise ValueError(f"--gpu {asked} changes nothing: {whole.file} has the numbers of its GPUs")
-    if not bare:
-        return
-    model, facts, who = gpu_named(asked) if asked else _usual(whole), graph.graph, short(whole.file)
+    facts, who = graph.graph, short(whole.file)
+    used: dict[Gpu, bool] = {}  # model: whether some GPU is one without being called so
     for data in bare:
-        data.update({key: value for key, value in model.node(0).items() if key not in ("kind", "rank")})
-    facts["sources"] = model.sources() | facts["sources"]
-    facts["assumptions"] += model.assumptions()
-    if asked is None:
-        facts["assumptions"].append(f"gpu: {model.name}; {who} gives its GPUs no numbers; say --gpu")
-        facts["warnings"].append(f"assumes {model.name}: {who} gives its GPUs no numbers; say --gpu")
+        model, guessed = (gpu_named(asked), False) if asked else _said(whole, data.get("gpu"))
+        used[model] = used.get(model, False) or guessed
+        data.update({key: value for key, value in model.node(0).items() if key == "gpu" or data.get(key) is None})
+    for model, guessed in used.items():
+        facts["sources"] = model.sources() | facts["sources"]
+        facts["assumptions"] += [text for text in model.assumptions() if text not in facts["assumptions"]]
+        if guessed:
+            facts["assumptions"].append(f"gpu: {model.name}; {who} gives its GPUs no numbers; say --gpu")
+            facts["warnings"].append(f"assumes {model.name}: {who} gives its GPUs no numbers; say --gpu")
+
+
+def _said(whole: ClusterFacts, name: object) -> tuple[Gpu, bool]:
+    """Return the GPU that a node's `gpu` names, or the usual one where it names none, and whether it is that.
+
+    Raises:
+        ValueError: it names one that is not in the table.
+    """
+    if name is None:
+        return _usual(whole), True
+    try:
+        return gpu_named(str(name)), False
+    except ValueError as error:
+        raise ValueError(f"{whole.file}: {error}; or say its flop_rate") from None
 
 
 def _fill_links(graph: "nx.DiGraph", whole: ClusterFacts, asked: float | None) -> None:
