@@ -72,7 +72,11 @@ class Bandwidths:
     @cached_property
     def all_reduce(self) -> float:
         """Busbw of an all-reduce by rings: algbw x 2 (n-1)/n. All-gather and reduce-scatter reach the same."""
-        return self._collective(laid.flows(self.rings)) if self.rings else np.inf
+        return self.by(self.rings)
+
+    def by(self, rings: Sequence[laid.Ring]) -> float:
+        """Return the busbw of an all-reduce by these rings."""
+        return self._collective(laid.flows(rings)) if rings else np.inf
 
     @cached_property
     def tree(self) -> float | None:
@@ -133,7 +137,7 @@ class Bandwidths:
     @cached_property
     def _chains(self) -> laid.Chains | None:
         """The chains of all islands; None where there is one."""
-        return laid.across(self.network, self.islands) if len(self.islands) > 1 else None
+        return laid.across(self.network, self.islands, self._collective) if len(self.islands) > 1 else None
 
     def _collective(self, flows: Flows) -> float:
         """Return the busbw that flows make up."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from sim.bandwidths import Bandwidths
     from sim.repairs import Repair
+    from topologies.findings import Finding
 
 SHOWN = 3  # places of a finding, unless all are asked for
 TABLE = (
@@ -98,14 +99,23 @@ def _row(repair: Repair, most: int) -> tuple[str, ...]:
     finding = repair.finding
     more = len(finding.where) - most
     where = "\n".join([*finding.where[:most], *([f"and {more} more"] if more > 0 else [])])
+    if repair.pair and not repair.gains:
+        now = (repair.all_reduce, repair.all_to_all, repair.send_recv)
+        rates = ("-" if rate is None else _rate(rate) for rate in now)
+        return _title(finding), where, f"{finding.how_bad}; mending it gains no bandwidth", *rates
     return (
-        finding.what + (" (by design)" if finding.by_design else ""),
+        _title(finding),
         where,
         finding.how_bad,
         _change(repair.all_reduce, repair.all_reduce_mended),
         _change(repair.all_to_all, repair.all_to_all_mended),
         _change(repair.send_recv, repair.send_recv_mended),
     )
+
+
+def _title(finding: Finding) -> str:
+    """Write what a finding is."""
+    return finding.what + (" (by design)" if finding.by_design else "")
 
 
 def _change(now: float | None, mended: float | None) -> str:
@@ -157,6 +167,7 @@ def _result(repair: Repair) -> dict[str, Any]:
         "by_design": finding.by_design,
         "where": list(finding.where),
         "how_bad": finding.how_bad,
+        "gains": repair.gains,
         "all_reduce": {"now": repair.all_reduce, "mended": repair.all_reduce_mended},
         "all_to_all": {"now": repair.all_to_all, "mended": repair.all_to_all_mended},
         "send_recv": {"now": repair.send_recv, "mended": repair.send_recv_mended, "pair": list(repair.pair)},
