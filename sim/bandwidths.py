@@ -52,10 +52,10 @@ class Bandwidths:
     a figure is the middle one of ten seeds.
     """
 
-    def __init__(self, graph: nx.DiGraph, costs: Costs | None = None) -> None:
-        """Take a graph that keeps the laws."""
-        self.graph, self._costs = graph, costs
-        self.network: Network = Site(graph, costs, routing=Routing("static")).network
+    def __init__(self, graph: nx.DiGraph, costs: Costs | None = None, placement: Sequence[int] | None = None) -> None:
+        """Take a graph that keeps the laws; of its GPUs those placed, or all."""
+        self.graph, self._costs, self._placement = graph, costs, placement
+        self.network: Network = Site(graph, costs, placement, Routing("static")).network
 
     @cached_property
     def islands(self) -> list[list[int]]:
@@ -153,12 +153,12 @@ class Bandwidths:
     @cached_property
     def _ideal(self) -> Site:
         """The same with equal paths as one."""
-        return Site(self.graph, self._costs, routing=Routing("ideal"))
+        return Site(self.graph, self._costs, self._placement, Routing("ideal"))
 
     @cached_property
     def _hashed(self) -> list[Site]:
         """The same with paths chosen by a hash, a site a seed."""
-        first = Site(self.graph, self._costs, routing=Routing("ecmp"))
+        first = Site(self.graph, self._costs, self._placement, Routing("ecmp"))
         return [first.repeat(number) for number in range(SEEDS)]
 
 

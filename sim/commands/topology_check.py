@@ -177,11 +177,14 @@ def _result(repair: Repair) -> dict[str, Any]:
 def assumptions(now: Bandwidths) -> Iterator[str]:
     """Yield what the figures rest on."""
     from sim.bandwidths import TREE_SHARE
-    from sim.costs import LINK_SHARE
+    from sim.costs import Costs
+    from sim.measured_costs import with_measured
 
     kinds = dict.fromkeys(now.network.kinds)
     if any(gpu for _, gpu in now.graph.nodes(data="gpu")):
-        shares = ", ".join(f"{kind} {LINK_SHARE.get(kind, 1):g}" for kind in kinds)
+        costs = with_measured(Costs(), now.graph)
+        told = {kind: " (measured)" for kind in kinds if kind in costs.measured}
+        shares = ", ".join(f"{kind} {costs.value(kind):g}{told.get(kind, '')}" for kind in kinds)
         yield f"link shares: of its data-sheet bandwidth a link reaches {shares}"
     yield "large messages: latency, protocol and reduction take no time"
     if now.tree is not None:
