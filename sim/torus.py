@@ -21,8 +21,8 @@ from math import prod
 import numpy as np
 
 LEAST = 3  # chips of a side; two are joined by one cable
-ROUNDS = 60  # of looks at all squares
-SHAKEN = 100  # squares of a round, for each place, that change without a gain
+ROUNDS = 20  # of looks at all squares; the largest pods need six
+SHAKEN = 40  # squares of a round that change without a gain, about
 
 Edge = tuple[int, int]  # from a place, along an axis
 Square = tuple[Edge, Edge, Edge, Edge]  # two opposite edges, and the other two
