@@ -56,9 +56,7 @@ class Nvrtc:
             for kernel in KERNELS[name]:
                 self._check(self.library.nvrtcAddNameExpression(program, kernel.encode()))
             options = [option.encode() for option in (*OPTIONS, f"--gpu-architecture={architecture}")]
-            status = self.library.nvrtcCompileProgram(
-                program, len(options), (ctypes.c_char_p * len(options))(*options)
-            )
+            status = self.library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
             if status:
                 raise CompileError(f"{name}.cu for {architecture}: {self._fetch(program, 'ProgramLog').decode()}")
             return self._fetch(program, "CUBIN")

@@ -39,9 +39,8 @@ class Cupy:
     def __init__(self) -> None:
         """Find the GPU's cache and the cuBLAS of this CuPy; kernels are compiled when first launched."""
         import cupy
-        from cupy_backends.cuda.libs import cublas
 
-        self.xp, self._cublas = cupy, cublas
+        self.xp, self._cublas = cupy, cupy.cuda.cublas
         self._handle = cupy.cuda.get_cublas_handle()
         self.cache_bytes = int(cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["l2CacheSize"])
         self._modules: dict[str, Any] = {}
@@ -59,9 +58,7 @@ class Cupy:
 
     def _module(self, name: str) -> Any:
         if name not in self._modules:
-            self._modules[name] = self.xp.RawModule(
-                code=text(name), options=OPTIONS, name_expressions=KERNELS[name]
-            )
+            self._modules[name] = self.xp.RawModule(code=text(name), options=OPTIONS, name_expressions=KERNELS[name])
         return self._modules[name]
 
     def blas(self, *arguments: int) -> None:
@@ -92,4 +89,3 @@ def address(engine: Engine, array: Any) -> Argument:
 
 
 NOWHERE = np.uint64(0)
-

@@ -71,4 +71,5 @@ def _plan(engine: Engine, rows: Positions, cols: Positions, mask: Mask, score: S
     heads = min(sizes.kv_heads, max(1, scores // (most * width)))
     on = engine.xp.asarray
     slopes = None if score.slopes is None else on(score.slopes.astype(sizes.dtype))
-    return Plan(heads, spans, cut(cols, WIDTH), *(on(np.ascontiguousarray(x)) for x in (*interval, rows, cols)), slopes)
+    first, last, at, keys = (on(np.ascontiguousarray(x)) for x in (*interval, rows, cols))
+    return Plan(heads, spans, cut(cols, WIDTH), first, last, at, keys, slopes)

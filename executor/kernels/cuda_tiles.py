@@ -43,7 +43,7 @@ def attend(
     gpu, sizes = engine(), measure(q, k, v, rows, cols)
     xp, plan = gpu.xp, planned(gpu, rows, cols, mask, score, sizes)
     entering, weights = _types(q, k, v, sizes)
-    work = Work(gpu, plan, sizes, score, weights.count)
+    work = Work(gpu, plan, sizes, score, weights.pieces)
     queries, keys, values = (folded(xp, q, sizes, entering), by_head(xp, k, entering), by_head(xp, v, entering))
     a, b, c = (matrices(gpu, x) for x in (queries, keys, values))
     top = xp.full((sizes.kv_heads, work.between), -xp.inf, dtype=sizes.dtype)
@@ -107,14 +107,15 @@ class Tile(NamedTuple):
     @property
     def shape(self) -> tuple[int, int, int]:
         """Of its scores."""
-        return tuple(x.stop - x.start for x in (self.heads, self.rows, self.keys))  # type: ignore[return-value]
+        heads, rows, keys = (x.stop - x.start for x in (self.heads, self.rows, self.keys))
+        return heads, rows, keys
 
 
 class Weights(NamedTuple):
     """In what dtype weights enter the second GEMM, and as the sum of how many numbers."""
 
     dtype: str
-    count: int
+    pieces: int
 
 
 def _types(q: Array, k: Array, v: Array, sizes: Sizes) -> tuple[str, Weights]:
@@ -155,9 +156,9 @@ class Work:
 
     def pieces(self, tile: Tile, weights: Weights) -> list[Matrices]:
         """Memory for weights as the sum of several numbers."""
-        one = self.buffer("pieces", tile, weights.dtype, weights.count)
+        one = self.buffer("pieces", tile, weights.dtype, weights.pieces)
         size = int(np.prod(tile.shape)) * 2
-        return [one._replace(pointer=one.pointer + piece * size) for piece in range(weights.count)]
+        return [one._replace(pointer=one.pointer + piece * size) for piece in range(weights.pieces)]
 
     def sight(self, tile: Tile) -> list[Any]:
         """What a kernel is told of positions: what rows see, where they are, where keys are, whether to compare."""
@@ -228,7 +229,7 @@ def unfolded(x: Array, sizes: Sizes) -> Array:
 
 
 def by_head(xp: Any, x: Array, dtype: str) -> Array:
-    """Show keys (m, Hkv, D) as matrices (Hkv, m, D) where they lie; copied only to convert, or to close gaps in rows."""
+    """Show keys (m, Hkv, D) as matrices (Hkv, m, D) where they lie; copied only to convert or to close gaps in rows."""
     x = x.astype(_named(dtype), copy=False)
     if x.shape[-1] > 1 and x.strides[-1] != x.dtype.itemsize:
         x = xp.ascontiguousarray(x)
@@ -236,9 +237,9 @@ def by_head(xp: Any, x: Array, dtype: str) -> Array:
 
 
 def _named(dtype: str) -> Any:
-    """A dtype by name; NumPy knows bfloat16 only by ml_dtypes."""
+    """A dtype by name; NumPy and CuPy have bfloat16 from ml_dtypes, which is there where such arrays are."""
     if dtype == "bfloat16":
-        import ml_dtypes  # CuPy's bfloat16 is this one, so that it is there where such arrays are
+        import ml_dtypes
 
         return np.dtype(ml_dtypes.bfloat16)
     return np.dtype(dtype)
