@@ -63,7 +63,7 @@ class Kernel(Protocol):
 
 
 def find(name: str) -> Kernel:
-    """Return the kernel called `name`: "numpy", "numba" (compiled at first use, then cached on disk), "cuda" or "torch".
+    """Return a kernel: "numpy", "numba" (compiled at first use, then cached on disk), "cuda" or "torch".
 
     Raises:
         ValueError: there is no kernel of that name.

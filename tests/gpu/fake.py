@@ -1,7 +1,7 @@
-"""A GPU's streams played on the host: copies between host and device happen when something waits for them, and no sooner.
+"""A GPU's streams played on the host: copies between host and device happen when something waits for them.
 
-Device memory is NumPy's, poisoned when it is taken; so is pinned memory. What nobody waited for leaves poison behind, so
-that a wait too few makes a wrong result. Arithmetic happens at once, but what a compute op wrote is poisoned until
+Device memory is NumPy's, poisoned when it is taken; so is pinned memory. What nobody waited for leaves poison behind,
+so that a wait too few makes a wrong result. Arithmetic happens at once, but what a compute op wrote is poisoned until
 something waits for the compute stream (`deferred`).
 """
 

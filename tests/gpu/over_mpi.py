@@ -1,4 +1,4 @@
-"""What each rank of tests/gpu/test_gpu_mpi.py does: programs on a fake GPU, over a transport, held to dense attention."""
+"""What each rank of tests/executor/test_gpu_mpi.py does: programs on a fake GPU, held to dense attention."""
 
 import itertools
 import json
