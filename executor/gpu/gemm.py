@@ -41,7 +41,7 @@ def matrices(engine: Engine, array: Any) -> Matrices:
     """An array (count, rows, columns) as matrices; its last step must be 1."""
     size = array.dtype.itemsize
     steps = tuple(step // size for step in array.strides)
-    if array.shape[2] > 1 and steps[2] != 1:
+    if array.size and array.shape[2] > 1 and steps[2] != 1:
         raise ValueError(f"rows of matrices must be contiguous, got steps {steps} of shape {array.shape}")
     return Matrices(engine.pointer(array), array.dtype.name, array.shape, (steps[0], steps[1], 1))
 

@@ -54,7 +54,8 @@ def planned(engine: Engine, rows: Positions, cols: Positions, mask: Mask, score:
     if known is not None and known[0]() is rows and known[1]() is cols:
         return known[2]
     plan = _plan(engine, rows, cols, mask, score, sizes)
-    _plans[key] = weakref.ref(rows, lambda _: _plans.pop(key, None)), weakref.ref(cols), plan
+    _plans[key] = weakref.ref(rows), weakref.ref(cols), plan
+    weakref.finalize(rows, _plans.pop, key, None).atexit = False
     return plan
 
 

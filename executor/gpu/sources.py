@@ -17,7 +17,7 @@ HALVES = {"float16": "Half", "bfloat16": "Brain"}
 LARGEST_BLOCK = 1024
 SMALLEST_BLOCK = 32
 
-# What the device brings, and a host that plays it must bring in its place, stands first.
+# What only a device has stands first; a host that plays one puts its own in its place.
 PRELUDE = "ptx.cuh"
 FILES = {"attention": ("numbers.cuh", "attention.cu"), "states": ("numbers.cuh", "states.cu")}
 KERNELS = {
@@ -31,10 +31,9 @@ KERNELS = {
 
 
 @cache
-def text(name: str, prelude: str | None = None) -> str:
-    """One source as a compiler reads it; `prelude` stands in for what only a device has."""
-    first = (FOLDER / PRELUDE).read_text() if prelude is None else prelude
-    return "\n".join([first, *((FOLDER / file).read_text() for file in FILES[name])])
+def text(name: str) -> str:
+    """One source as the device's compiler reads it."""
+    return "\n".join((FOLDER / file).read_text() for file in (PRELUDE, *FILES[name]))
 
 
 def home(kernel: str) -> str:

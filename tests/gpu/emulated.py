@@ -2,6 +2,7 @@
 
 import ctypes
 import hashlib
+import os
 import shutil
 import subprocess
 import tempfile
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from executor.gpu.sources import FILES, KERNELS, home, text
+from executor.gpu.sources import FILES, FOLDER, KERNELS, home
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 MISSING = "a host compiler is missing (g++), to play a GPU"
@@ -19,30 +20,39 @@ DTYPES = {0: np.float32, 1: np.float64, 2: np.float16}  # cudaDataType
 BFLOAT16 = 14
 
 
-def host_text(name, edits=()):
-    """A source as C++: the shim first, a function for each kernel last; `edits` are pairs of old and new text."""
-    source = text(name, prelude=SHIM.read_text())
-    for old, new in edits:
-        assert source.count(old) >= 1, f"the text to change is not there: {old}"
-        source = source.replace(old, new)
-    calls = "\n".join(
-        f'extern "C" void kernel_{i}(unsigned x, unsigned y, unsigned threads, void** given)'
-        f" {{ launch(&{kernel}, x, y, threads, given); }}"
-        for i, kernel in enumerate(KERNELS[name])
-    )
-    return f"{source}\n{calls}\n"
+def host_text(name, mutants=(), kernels=None):
+    """A source as C++: the shim, the source once for each mutant and once without, and a function for each kernel.
+
+    A mutant is pairs of old and new text.
+    """
+    prelude, *files = [SHIM.read_text(), *((FOLDER / file).read_text() for file in FILES[name])]
+    shared, own = "\n".join([prelude, *files[:-1]]), files[-1]
+    parts = [shared]
+    for number, edits in enumerate(((), *mutants)):
+        source = own
+        for old, new in edits:
+            assert source.count(old) == 1, f"the text to change is there {source.count(old)} times: {old}"
+            source = source.replace(old, new)
+        parts.append(f"namespace v{number} {{\n{source}\n}}")
+        parts += [
+            f'extern "C" void v{number}_{i}(unsigned x, unsigned y, unsigned threads, void** given)'
+            f" {{ launch(&v{number}::{kernel}, x, y, threads, given); }}"
+            for i, kernel in enumerate(KERNELS[name])
+            if kernels is None or kernel in kernels
+        ]
+    return "\n".join(parts)
 
 
 @cache
-def built(name, edits=()):
+def built(name, mutants=(), kernels=None):
     """Compile a source; the same text is compiled once a machine."""
-    source = host_text(name, edits)
-    folder = Path(tempfile.gettempdir()) / "ringloom-emulated"
+    source = host_text(name, mutants, kernels)
+    folder = Path(tempfile.gettempdir()) / f"ringloom-emulated-{os.getuid()}"
     folder.mkdir(exist_ok=True)
     digest = hashlib.sha256(source.encode()).hexdigest()[:20]
     library = folder / f"{name}-{digest}.so"
     if not library.exists():
-        written = folder / f"{name}-{digest}-{id(source)}.cpp"
+        written = folder / f"{name}-{digest}-{os.getpid()}.cpp"
         written.write_text(source)
         made = written.with_suffix(".so")
         words = [COMPILER, "-std=c++20", "-O1", "-fPIC", "-shared", "-w", "-o", made, written]
@@ -57,10 +67,14 @@ class Emulated:
 
     xp = np
 
-    def __init__(self, cache_bytes=3 * 16 * 16 * 8, edits=(), threads=None):
-        """Take a small cache, so that small cases have many tiles; `threads` overrides the size of blocks."""
-        self.cache_bytes, self.threads = cache_bytes, threads
-        self.libraries = {name: built(name, tuple(edits) if name == "attention" else ()) for name in FILES}
+    def __init__(self, cache_bytes=3 * 16 * 16 * 8, library=None, mutant=0, threads=None):
+        """Take a small cache, so that small cases have many tiles; `threads` overrides the size of blocks.
+
+        Args:
+            library, mutant: of attention.cu with mutants, and which of them; 0 is none.
+        """
+        self.cache_bytes, self.threads, self.mutant = cache_bytes, threads, mutant
+        self.libraries = {"attention": library} if library else {name: built(name) for name in FILES}
         self.launched, self.products = [], 0
 
     def pointer(self, array):
@@ -71,7 +85,7 @@ class Emulated:
         self.launched.append(kernel)
         boxes = [np.array(x) for x in arguments]
         given = (ctypes.c_void_p * len(boxes))(*[box.ctypes.data for box in boxes])
-        call = getattr(self.libraries[name], f"kernel_{KERNELS[name].index(kernel)}")
+        call = getattr(self.libraries[name], f"v{self.mutant}_{KERNELS[name].index(kernel)}")
         call(*map(ctypes.c_uint, (*grid, self.threads or block)), given)
 
     def blas(self, op_a, op_b, m, n, k, alpha, a, a_type, a_ld, a_step, b, b_type, b_ld, b_step,

@@ -5,6 +5,7 @@
 // Threads that wait for each other for ever end the process with a line and status 70.
 
 #include <cmath>
+#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,20 +27,44 @@ static Three gridDim, blockDim, blockIdx, threadIdx;
 
 enum State { RUNNING, AT_WARP, AT_BLOCK, DONE };
 struct Fiber {
-    ucontext_t context;
+    jmp_buf place;
     std::vector<char> stack;
     State state;
 };
 static std::vector<Fiber> fibers;
-static ucontext_t scheduler;
+static jmp_buf scheduler;
+static ucontext_t starting;
 static unsigned current;
 static void (*body)();
 static char slots[1024][8];
 
+// Between fibers a jump, as swapcontext asks the kernel for the signal mask each time; that only begins them.
 static void pause(State why) {
-    Fiber& mine = fibers[current];
-    mine.state = why;
-    swapcontext(&mine.context, &scheduler);
+    fibers[current].state = why;
+    if (_setjmp(fibers[current].place) == 0) _longjmp(scheduler, 1);
+}
+static void resume() {
+    if (_setjmp(scheduler) == 0) _longjmp(fibers[current].place, 1);
+}
+static void enter() {
+    const unsigned mine = current;
+    if (_setjmp(fibers[mine].place) == 0) setcontext(&starting);
+    for (;;) {
+        body();
+        pause(DONE);
+    }
+}
+static void begin(unsigned number) {
+    Fiber& f = fibers[number];
+    f.stack.resize(32768);
+    ucontext_t context;
+    getcontext(&context);
+    context.uc_stack.ss_sp = f.stack.data();
+    context.uc_stack.ss_size = f.stack.size();
+    context.uc_link = nullptr;
+    makecontext(&context, enter, 0);
+    current = number;
+    swapcontext(&starting, &context);
 }
 static inline void __syncthreads() { pause(AT_BLOCK); }
 template <typename T> static T __shfl_xor_sync(unsigned, T value, int mask) {
@@ -64,12 +89,6 @@ static inline unsigned short __float2half_bits(float x) { return same_bits<unsig
 static inline unsigned short __double2half_bits(double x) { return same_bits<unsigned short>(_Float16(x)); }
 static inline float __half_bits2float(unsigned short x) { return float(same_bits<_Float16>(x)); }
 
-static void enter() {
-    body();
-    fibers[current].state = DONE;
-    swapcontext(&fibers[current].context, &scheduler);
-}
-
 static bool all_of(unsigned from, unsigned to, State state) {
     bool any = false;
     for (unsigned i = from; i < to; ++i) {
@@ -85,17 +104,12 @@ static void release(unsigned from, unsigned to) {
 }
 
 static void run_block(unsigned threads, int order) {
-    if (fibers.size() < threads) fibers.resize(threads);
-    for (unsigned i = 0; i < threads; ++i) {
-        Fiber& f = fibers[i];
-        if (f.stack.empty()) f.stack.resize(32768);
-        getcontext(&f.context);
-        f.context.uc_stack.ss_sp = f.stack.data();
-        f.context.uc_stack.ss_size = f.stack.size();
-        f.context.uc_link = nullptr;
-        makecontext(&f.context, enter, 0);
-        f.state = RUNNING;
+    while (fibers.size() < threads) {
+        if (fibers.empty()) fibers.reserve(1024);  // a fiber's place must stay
+        fibers.emplace_back();
+        begin(unsigned(fibers.size() - 1));
     }
+    for (unsigned i = 0; i < threads; ++i) fibers[i].state = RUNNING;
     for (;;) {
         bool ran = false;
         for (unsigned n = 0; n < threads; ++n) {
@@ -103,7 +117,7 @@ static void run_block(unsigned threads, int order) {
             current = order == 0 ? n : order == 1 ? threads - 1 - n : odd;
             while (fibers[current].state == RUNNING) {
                 threadIdx = Three{current, 0, 0};
-                swapcontext(&scheduler, &fibers[current].context);
+                resume();
                 ran = true;
             }
         }
