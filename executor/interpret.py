@@ -68,7 +68,7 @@ def kernel_called(name: str | Kernel) -> Kernel:
     if not isinstance(name, str):
         return name
     if name not in ("dense", *MODULES):
-        raise ValueError(unknown("kernel", name, ("dense", *MODULES)))
+        raise ValueError(unknown("kernel", name, sorted(("dense", *MODULES))))
     return Dense() if name == "dense" else find(name)
 
 

@@ -31,7 +31,9 @@ def check_dtypes(problem: Attention) -> None:
         if value == "bfloat16" and name in ENTERING and _has_bfloat16():
             continue
         if value not in RUNNABLE:
-            raise BadInput(f"{name} {value} cannot be run, NumPy has no such type: expected {', '.join(RUNNABLE)}")
+            more = ", or bfloat16 once ml_dtypes is installed" if value == "bfloat16" and name in ENTERING else ""
+            expected = ", ".join(RUNNABLE) + more
+            raise BadInput(f"{name} {value} cannot be run, NumPy has no such type: expected {expected}")
 
 
 def _has_bfloat16() -> bool:

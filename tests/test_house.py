@@ -13,10 +13,14 @@ MAY_IMPORT = {
     "topologies": {"networkx"},
     "algorithms": {"numpy"},
     "sim": {"topologies", "algorithms", "numpy", "networkx", "simpy", "numba", "click", "rich"},
-    "executor": {"topologies", "algorithms", "numpy", "numba", "mpi4py", "cupy", "click", "rich"},
+    "executor": {"topologies", "algorithms", "numpy", "numba", "mpi4py", "cupy", "ml_dtypes", "click", "rich"},
 }
-# Options that both commands share stand once, beside what they describe.
-MAY_IMPORT_ALSO = {"topologies/options.py": {"click"}, "algorithms/options.py": {"click"}}
+# Options that both commands share stand once, beside what they describe; an extra stands in one file.
+MAY_IMPORT_ALSO = {
+    "topologies/options.py": {"click"},
+    "algorithms/options.py": {"click"},
+    "executor/kernels/torch_flash.py": {"torch"},  # no dependency: an extra for those who have it
+}
 
 LONGEST_FILE = 400  # lines
 

@@ -33,14 +33,14 @@ class Nvrtc:
         Raises:
             OSError: it cannot be loaded here.
         """
-        self.library = ctypes.CDLL(str(path))
-        self.library.nvrtcGetErrorString.restype = ctypes.c_char_p
+        self._nvrtc = ctypes.CDLL(str(path))
+        self._nvrtc.nvrtcGetErrorString.restype = ctypes.c_char_p
 
     @property
     def version(self) -> str:
         """Of the compiler, as major.minor."""
         major, minor = ctypes.c_int(), ctypes.c_int()
-        self._check(self.library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+        self._check(self._nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
         return f"{major.value}.{minor.value}"
 
     def cubin(self, name: str, architecture: str) -> bytes:
@@ -51,25 +51,25 @@ class Nvrtc:
         """
         program = ctypes.c_void_p()
         source, title = text(name).encode(), f"{name}.cu".encode()
-        self._check(self.library.nvrtcCreateProgram(ctypes.byref(program), source, title, 0, None, None))
+        self._check(self._nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, title, 0, None, None))
         try:
             for kernel in KERNELS[name]:
-                self._check(self.library.nvrtcAddNameExpression(program, kernel.encode()))
+                self._check(self._nvrtc.nvrtcAddNameExpression(program, kernel.encode()))
             options = [option.encode() for option in (*OPTIONS, f"--gpu-architecture={architecture}")]
-            status = self.library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+            status = self._nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
             if status:
                 raise CompileError(f"{name}.cu for {architecture}: {self._fetch(program, 'ProgramLog').decode()}")
             return self._fetch(program, "CUBIN")
         finally:
-            self.library.nvrtcDestroyProgram(ctypes.byref(program))
+            self._nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
 
     def _fetch(self, program: ctypes.c_void_p, what: str) -> bytes:
         size = ctypes.c_size_t()
-        self._check(getattr(self.library, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
+        self._check(getattr(self._nvrtc, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
         buffer = ctypes.create_string_buffer(size.value)
-        self._check(getattr(self.library, f"nvrtcGet{what}")(program, buffer))
+        self._check(getattr(self._nvrtc, f"nvrtcGet{what}")(program, buffer))
         return buffer.raw
 
     def _check(self, status: int) -> None:
         if status:
-            raise CompileError(f"NVRTC: {self.library.nvrtcGetErrorString(status).decode()}")
+            raise CompileError(f"NVRTC: {self._nvrtc.nvrtcGetErrorString(status).decode()}")

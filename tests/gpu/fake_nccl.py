@@ -10,9 +10,9 @@ class FakeNccl:
     def __init__(self, comm, device):
         from executor.gpu.transports.nccl import Nccl
 
-        self.library = Library(comm, device)
-        self.inner = Nccl(comm, device, self.library)
-        self.library.stream = self.stream = self.inner.stream
+        self.calls = Library(comm, device)
+        self.inner = Nccl(comm, device, self.calls)
+        self.calls.stream = self.stream = self.inner.stream
         self.start, self.finish = self.inner.start, self.inner.finish
 
 
