@@ -64,7 +64,7 @@ _plans: dict[Any, tuple[Any, Any, Plan]] = {}
 
 def _plan(engine: Engine, rows: Positions, cols: Positions, mask: Mask, score: Score, sizes: Sizes) -> Plan:
     interval = interval_of(mask, rows)
-    scores = max(1, engine.cache_bytes // (CACHE_SHARE * sizes.dtype.itemsize))
+    scores = max(1, int(engine.cache_bytes / (CACHE_SHARE * sizes.dtype.itemsize)))
     width = min(WIDTH, max(1, sizes.keys))
     side = max(1, max(min(FEWEST_ROWS, scores), scores // width) // sizes.group)
     spans = cut_rows(interval, side)

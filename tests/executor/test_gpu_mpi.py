@@ -1,4 +1,4 @@
-"""The executor of GPUs on real ranks of MPI, streams played: exact on every transport, and not when it does not wait."""
+"""The executor of GPUs on real ranks of MPI, streams played: exact on each transport, and not when it does not wait."""
 
 import json
 
