@@ -5,7 +5,7 @@
 #
 # WHEELS: a folder of wheels that the machine's Python lacks (simpy, mpich, ...); unpacked aside, never into it.
 # OUT: where results.json, results.txt and a log of each step go; gpu-results unless said.
-# PYTHON: the Python to use. DEVICE=cpu: try every step without a GPU, played on the host; its figures mean nothing.
+# PYTHON: the Python to use. ONLY="card speed": these steps alone. DEVICE=cpu: try every step without a GPU, played on the host; its figures mean nothing.
 #
 # A step that fails is reported, and the rest still run. Status: 0 all done, 1 some step failed, 2 no GPU or bad input.
 set -uo pipefail
@@ -55,6 +55,7 @@ echo "ringloom on a GPU: $("$PYTHON" --version), mpiexec ${MPIEXEC:-missing}, de
 step() {
   local name=$1 limit=$2 expected=$3 status begin=$SECONDS left=$((LIMIT - SECONDS))
   shift 3
+  [[ -z "${ONLY:-}" || " $ONLY " == *" $name "* ]] || return 0
   [ "$limit" -le "$left" ] || limit=$left
   echo "== $name: $*"
   if [ "$limit" -lt 5 ]; then
