@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests that start mpiexec share the xdist group "mpi", so that two of them never fight for the cores.
 PYTEST_ARGS ?= -n 2 --dist loadgroup
 
-.PHONY: help demo test nightly lint bench clean
+.PHONY: help demo test nightly lint bench pictures clean
 
 help: ## say what can be made
 	@grep -E '^[a-z]+: .*##' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -30,6 +30,9 @@ lint: $(VENV)/.with-dev ## check style and types
 
 bench: $(VENV)/.with-test ## measure speed
 	$(BIN)/python -m pytest -m benchmark
+
+pictures: $(VENV)/.with-test ## draw the pictures of docs/topologies.md again
+	$(BIN)/python -m tests.docs.pictures
 
 clean: ## remove the environment and all that was built
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks

@@ -105,11 +105,17 @@ IDEAL = Costs(memory_share=1.0, decode_memory_share=1.0, merge_nbytes=0.0)
 
 
 class Parts(NamedTuple):
-    """Seconds of a compute op on each rank: its launch, and the longer of the other two."""
+    """Seconds of a compute op on each rank, its launch and the longer of the other two; and its FLOP there."""
 
     launch: Floats
     arithmetic: Floats
     memory: Floats
+    flop: Any
+
+    @property
+    def seconds(self) -> Floats:
+        """What it takes in all."""
+        return np.asarray(self.launch + np.maximum(self.arithmetic, self.memory))
 
 
 class Machine:
@@ -136,8 +142,7 @@ class Machine:
 
     def seconds(self, op: Op, problem: Attention, coords: Coords, shape: tuple[int, ...]) -> Floats:
         """Seconds of a compute op on each rank, broadcastable to the mesh's shape."""
-        launch, arithmetic, memory = self.parts(op, problem, coords, shape)
-        return np.asarray(launch + np.maximum(arithmetic, memory))
+        return self.parts(op, problem, coords, shape).seconds
 
     def parts(self, op: Op, problem: Attention, coords: Coords, shape: tuple[int, ...]) -> Parts:
         """The parts of these seconds: the launch, then the longer of the arithmetic and the memory's."""
@@ -145,14 +150,14 @@ class Machine:
         if op.kind in ("attend", "attend_backward"):
             return self._attention(op, problem, counted, shape)
         if is_free(op):
-            return Parts(*[np.zeros(())] * 3)
+            return Parts(np.zeros(()), np.zeros(()), np.zeros(()), counted.flop)
         nbytes = counted.nbytes
         if op.kind == "merge":
             out = op.inputs[2].type  # of which the rows may be on some ranks only
             nbytes = np.maximum(nbytes, self.costs.merge_nbytes * out.rows.at(coords) * out.row_elements)
         rate = self._on(shape, self.memory_bandwidth) * self.costs.memory_share
         launch = self._on(shape, self.real) * self.costs.glue_launch * (nbytes > 0)
-        return Parts(np.asarray(launch), np.zeros(()), np.asarray(nbytes / rate))
+        return Parts(np.asarray(launch), np.zeros(()), np.asarray(nbytes / rate), counted.flop)
 
     def _attention(self, op: Op, problem: Attention, counted: Work, shape: tuple[int, ...]) -> Parts:
         passes = "fwd" if op.kind == "attend" else "bwd"
@@ -165,7 +170,8 @@ class Machine:
         memory = counted.nbytes / (self._on(shape, self.memory_bandwidth) * share)
         launch = self.costs.decode_launch if decode else self.costs.attend_launch
         parts = self._on(shape, self.real) * launch, arithmetic, memory
-        return Parts(*(np.asarray(np.where(counted.pairs > 0, x, 0.0)) for x in parts))  # an empty tile never runs
+        started, computed, read = (np.asarray(np.where(counted.pairs > 0, x, 0.0)) for x in parts)  # empty: never runs
+        return Parts(started, computed, read, counted.flop)
 
     def _fit(self, q: Any, passes: str) -> tuple[Floats, Floats, Floats, Floats]:
         """Peak, best share, start and edge tokens of each rank's GPU for this query type."""

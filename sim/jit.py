@@ -13,7 +13,7 @@ from numba import njit
 
 COMPILED_FILES = (
     *("jit.py", "state.py", "codes.py", "roads.py", "routes.py", "maxmin.py"),
-    *("step.py", "refine.py", "apart.py", "maxplus.py"),
+    *("step.py", "refine.py", "apart.py", "maxplus.py", "adaptive.py"),
 )
 
 _njit: Any = njit  # its type stubs lack `_nrt` and others

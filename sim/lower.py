@@ -17,6 +17,7 @@ from algorithms.ir.timeline import line
 from algorithms.ops import is_view
 from algorithms.ops.permute import destinations
 from algorithms.ways.transfers import transfers, way_of
+from sim.binding import BINDS
 from sim.costs import Machine
 from sim.pacing import PLAIN, Pacing, Sends, sends_of, share, steps_of_barrier
 from sim.program import Program
@@ -38,7 +39,8 @@ class Lowered:
         shown: program ops that end what a view shows, by the view's place.
         sent: bytes that each rank sends in each schedule op: rows to be added up.
         flop: of each schedule op on all ranks together.
-        busy: seconds of the compute stream, (P,), or one number for all.
+        busy: seconds of the compute stream, (P,), or one number for all. binds: of the streams of all ranks by what
+            binds, [BINDS].
     """
 
     schedule: Schedule
@@ -48,6 +50,7 @@ class Lowered:
     sent: list[tuple[Row, ...]] = field(default_factory=list)
     flop: list[float] = field(default_factory=list)
     busy: Floats = field(default_factory=lambda: np.zeros(()))
+    binds: Floats = field(default_factory=lambda: np.zeros(len(BINDS)))
     shown: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def place(self, op: int) -> int:
@@ -154,8 +157,9 @@ class _Lowering:
         return self.streams.setdefault(key, len(self.streams))
 
     def compute(self, op: Op) -> None:
-        seconds, flop = self.tiles.seconds(op)
+        seconds, flop, binds = self.tiles.seconds(op)
         self.result.busy = seconds.added_to(self.result.busy)
+        self.result.binds += binds
         done = self.program.compute(seconds, self.needs(op), COMPUTE_STREAM)
         self.note(op, done, done, (), flop)
 

@@ -9,6 +9,7 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
+from sim.adaptive import Fabric, adapted
 from sim.roads import machines_of, mapped
 from sim.routes import paths
 from sim.routing import Routing
@@ -66,7 +67,9 @@ class Network:
         self.head = np.array([number[head] for _, head in self.links], np.int64)
         self.node = np.array([number[gpu] for gpu in self.gpus], np.int64)
         self.machine = machines_of(graph)
-        self._roads, self._lanes = mapped(graph, self.tail, self.head, self.latency[:-1], self.machine)
+        self._group = _groups(graph)
+        is_pcie = np.array([kind == "pcie" for kind in self.kinds], np.bool_)
+        self._roads, self._lanes = mapped(graph, self.tail, self.head, self.latency[:-1], is_pcie, self.machine)
         self._gpu = np.array(chosen, np.int64)  # what a hash knows a rank by, wherever it is placed
         self._forget()
 
@@ -75,6 +78,7 @@ class Network:
         self._known: Longs = np.empty(0, np.int64)  # source * ranks + destination, sorted
         self._routes: Ints = np.empty((0, 1), np.int32)  # the links of each known pair
         self._ways: Longs = np.empty(0, np.int64)  # how many equal paths each known pair has
+        self._latest: tuple[Longs, Ints] = self._known, self._routes  # of pairs whose routes depend on each other
 
     def routed(self, routing: Routing) -> "Network":
         """Return the same network with other routes."""
@@ -115,13 +119,15 @@ class Network:
     def route(self, source: npt.ArrayLike, destination: npt.ArrayLike) -> Ints:
         """Return the links from each source rank to each destination rank, [n, hops], `pad` behind the end.
 
-        A rank reaches itself without a link.
+        A rank reaches itself without a link. If adaptive, routes are those of these pairs together, and no others.
 
         Raises:
             ValueError: when there is no path.
         """
         pairs = np.asarray(source, np.int64) * self.ranks + np.asarray(destination, np.int64)
         wanted, place = np.unique(pairs, return_inverse=True)
+        if self.routing.name == "adaptive":
+            return self._adapted(wanted)[place.reshape(-1)]
         new = np.setdiff1d(wanted, self._known, assume_unique=True)
         if len(new) > 0:
             self._learn(new)
@@ -143,15 +149,11 @@ class Network:
 
     def _learn(self, pairs: Longs) -> None:
         """Add the routes of new pairs, which are sorted, to the table, which stays sorted."""
-        source, destination = np.divmod(pairs, self.ranks)
-        table, ways = self._search(pairs)
-        lost = (table[:, 0] < 0) & (destination != source)
-        if lost.any():
-            raise ValueError(f"no path from {self._named(source, destination, lost)}")
+        table, ways = self._found(pairs)
         if self.routing.name == "ideal" and (ways > 1).any():
-            pair = self._named(source, destination, ways > 1)
+            pair = self._named(pairs, ways > 1)
             raise ValueError(f"--routing ideal needs equal paths to be of equal links: not so from {pair}")
-        table = np.where(table < 0, np.int32(self.pad), table)[:, : max(1, int((table >= 0).sum(1).max()))]
+        table = self._trimmed(table)
         if len(self._known) == 0:
             self._known, self._routes, self._ways = pairs, table, ways
             return
@@ -162,10 +164,51 @@ class Network:
         self._known, self._routes = known[order], routes[order]
         self._ways = np.concatenate([self._ways, ways])[order]
 
-    def _named(self, source: Longs, destination: Longs, which: Bools) -> str:
+    def _adapted(self, pairs: Longs) -> Ints:
+        """Return the routes of pairs, which are sorted, that were chosen by each other's load."""
+        if not np.array_equal(pairs, self._latest[0]):
+            table, ways = self._found(pairs)
+            source, destination = np.divmod(pairs, self.ranks)
+            fabric = Fabric(self._roads, self._lanes, self.tail, self.head, self._group, 1 / self.capacity[:-1])
+            table, ways = adapted(fabric, self.node[source], self.node[destination], table, ways)
+            self._latest = pairs, self._trimmed(table)
+            known = np.concatenate([self._known, pairs])
+            self._known, first = np.unique(known, return_index=True)
+            self._ways = np.concatenate([self._ways, ways])[first]
+        return self._latest[1]
+
+    def _found(self, pairs: Longs) -> tuple[Ints, Longs]:
+        """Return what `_search` does, of pairs that all have a path.
+
+        Raises:
+            ValueError: when there is none.
+        """
+        source, destination = np.divmod(pairs, self.ranks)
+        table, ways = self._search(pairs)
+        lost = (table[:, 0] < 0) & (destination != source)
+        if lost.any():
+            raise ValueError(f"no path from {self._named(pairs, lost)}")
+        return table, ways
+
+    def _trimmed(self, table: Ints) -> Ints:
+        """Return the links of pairs with `pad` behind the end, and as many columns as the longest needs."""
+        hops = max(1, int((table >= 0).sum(1).max(initial=0)))
+        return np.where(table < 0, np.int32(self.pad), table)[:, :hops]
+
+    def _named(self, pairs: Longs, which: Bools) -> str:
         """Name the first of some pairs."""
-        a, b = int(source[which.argmax()]), int(destination[which.argmax()])
+        a, b = divmod(int(pairs[which.argmax()]), self.ranks)
         return f"rank {a} ({self.gpus[a]}) to rank {b} ({self.gpus[b]})"
+
+
+def _groups(graph: nx.DiGraph) -> Longs:
+    """Return the number of each switch's `group`, -1 where none is said."""
+    numbers: dict[str, int] = {}
+    groups = ((data.get("group"), data.get("kind") == "switch") for _, data in graph.nodes(data=True))
+    return np.array(
+        [numbers.setdefault(str(g), len(numbers)) if is_switch and g is not None else -1 for g, is_switch in groups],
+        np.int64,
+    )
 
 
 def _widen(table: Ints, hops: int, pad: int) -> Ints:

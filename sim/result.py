@@ -158,7 +158,7 @@ def result(algorithm: str, schedule: Schedule, runs: Repeats, site: Site, least:
         flop_rate=rate,
         mfu=rate / peak,
         bound_s=least.seconds,
-        bottleneck=bottleneck(schedule, timeline, site),
+        bottleneck=bottleneck(timeline),
         rests_on=rests_on(schedule, [kind for kind, nbytes in timeline.link_bytes.items() if nbytes]),
     )
 
@@ -174,7 +174,7 @@ def smallest_memory(site: Site, ranks: int) -> float | None:
     return None if None in sizes else float(min(sizes))
 
 
-def bottleneck(schedule: Schedule, timeline: Timeline, site: Site) -> str:
+def bottleneck(timeline: Timeline) -> str:
     """What is busy most of the time: compute, memory or launches of the GPUs, a class of link, or waiting."""
     seconds = timeline.makespan
     busy = {"compute": timeline.compute / seconds} if seconds > 0 else {}
@@ -183,4 +183,4 @@ def bottleneck(schedule: Schedule, timeline: Timeline, site: Site) -> str:
     busiest = max(busy, key=lambda name: busy[name], default="waiting")
     if busy.get(busiest, 0.0) < MOSTLY:
         return "waiting"
-    return binding(schedule, site.machine) if busiest == "compute" else busiest
+    return binding(timeline.busy_by) if busiest == "compute" else busiest

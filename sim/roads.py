@@ -13,6 +13,8 @@ from sim.twins import classes
 
 FABRIC = -1  # the machine of a node that belongs to none
 PICOSECONDS = 1e12
+MOST_TOLL = 1 << 20
+TOLLS = {"nic": 64}  # more than the GPUs that forward on any machine: what need not leave it stays inside
 
 
 class Roads(NamedTuple):
@@ -22,7 +24,7 @@ class Roads(NamedTuple):
     tail: Longs  # [roads] the place a road leaves
     head: Longs  # [roads] the place a road enters
     picoseconds: Longs  # [roads] latency
-    is_gpu: Bools  # [places]
+    toll: Longs  # [places] what passing one costs
     machine: Longs  # [places] or FABRIC
     near_start: Longs  # [places + 1] place n has the roads near[near_start[n]:near_start[n + 1]]
     near: Longs  # roads into the fabric, and within a machine
@@ -42,15 +44,19 @@ class Lanes(NamedTuple):
     members: Longs  # [places]
     tail: Longs  # [links] the node a link leaves
     nic: Longs  # [nodes] the place of the NIC that goes with a GPU, -1: none is named
+    door: Longs  # [nodes] the place from which PCIe enters it first, -1: none
+    owner: Longs  # [places] the place of the first GPU that a NIC goes with, -1: none
     start: Longs  # [roads + 1] road r is the links link[start[r]:start[r + 1]]
     link: Longs  # [links]
 
 
-def mapped(graph: nx.DiGraph, tail: Longs, head: Longs, latency: Floats, machine: Longs) -> tuple[Roads, Lanes]:
+def mapped(
+    graph: nx.DiGraph, tail: Longs, head: Longs, latency: Floats, is_pcie: Bools, machine: Longs
+) -> tuple[Roads, Lanes]:
     """Return the graph as arrays; a node's number is its place in `graph.nodes`.
 
     Args:
-        tail, head, latency: [links] the nodes that each leaves and enters, and its seconds.
+        tail, head, latency, is_pcie: [links] the nodes that each leaves and enters, its seconds, whether it is PCIe.
         machine: [nodes] as of `machines_of`.
     """
     number = {node: k for k, node in enumerate(graph.nodes)}
@@ -64,11 +70,30 @@ def mapped(graph: nx.DiGraph, tail: Longs, head: Longs, latency: Floats, machine
     is_new = np.append(True, (np.diff(table[:, link]) != 0).any(0))[: len(link)]
     start = np.append(np.flatnonzero(is_new), len(link))
     nic = np.array([place[number[nic]] if nic in number else -1 for _, nic in graph.nodes(data="nic")], np.int64)
-    is_gpu = np.array([rank is not None for _, rank in graph.nodes(data="rank")], np.bool_)
-    first = nodes[starts[:-1]]
+    door, owner = np.full(len(place), -1), np.full(len(starts) - 1, -1)
+    door[head[is_pcie][::-1]] = place[tail[is_pcie][::-1]]
+    gpus = np.flatnonzero(nic >= 0)[::-1]
+    owner[nic[gpus]] = place[gpus]
+    toll, first = tolls(graph), nodes[starts[:-1]]
     ends = table[:, link[start[:-1]]]
-    roads = _roads(ends[0], ends[1], ends[2], is_gpu[first], machine[first])
-    return roads, Lanes(place, member, np.diff(starts), tail, nic, start, link)
+    roads = _roads(ends[0], ends[1], ends[2], toll[first], machine[first])
+    lanes = Lanes(place, member, np.diff(starts), tail, nic, door, owner, start, link)
+    return roads, lanes
+
+
+def tolls(graph: nx.DiGraph) -> Longs:
+    """Return what it costs to pass each node, in GPUs: its `toll`, or else 1 for a GPU, 64 for a NIC, 0 for others.
+
+    Raises:
+        ValueError: a toll that is no whole number from 0 to 2^20.
+    """
+    found = []
+    for node, data in graph.nodes(data=True):
+        toll = data.get("toll", 1 if data.get("rank") is not None else TOLLS.get(data.get("kind"), 0))
+        if isinstance(toll, bool) or not isinstance(toll, int) or not 0 <= toll <= MOST_TOLL:
+            raise ValueError(f"toll must be a whole number from 0 to {MOST_TOLL}: node {node} has {toll!r}")
+        found.append(toll)
+    return np.array(found, np.int64)
 
 
 def machines_of(graph: nx.DiGraph) -> Longs:
@@ -81,9 +106,9 @@ def machines_of(graph: nx.DiGraph) -> Longs:
     return np.array(machine, np.int64)
 
 
-def _roads(tail: Longs, head: Longs, picoseconds: Longs, is_gpu: Bools, machine: Longs) -> Roads:
+def _roads(tail: Longs, head: Longs, picoseconds: Longs, toll: Longs, machine: Longs) -> Roads:
     """Return roads, sorted by tail, with what the search looks up."""
-    places = np.arange(len(is_gpu) + 1)
+    places = np.arange(len(toll) + 1)
     inside, into = machine[tail] == machine[head], machine[head]
     near = np.flatnonzero((into == FABRIC) | inside)
     entering = np.flatnonzero((into != FABRIC) & ~inside)
@@ -93,7 +118,7 @@ def _roads(tail: Longs, head: Longs, picoseconds: Longs, is_gpu: Bools, machine:
         tail=tail,
         head=head,
         picoseconds=picoseconds,
-        is_gpu=is_gpu,
+        toll=toll,
         machine=machine,
         near_start=np.searchsorted(tail[near], places),
         near=near,

@@ -1,9 +1,12 @@
 """Static routes on a directed graph: Dijkstra, from a source to its targets. Compiled.
 
-The best path passes through the fewest GPUs, then has the least latency, then the fewest hops. Among equals,
-looking back from the destination, the NIC of either end comes first (affinity); then the digits of the pair's draw
-say which, the first where it is 0. Latencies are compared in whole picoseconds, so that equal paths are equal whatever
-the order of their links.
+The best path passes the fewest NICs, so that it stays on a machine where it can, then the fewest GPUs, then has the
+least latency, then the fewest hops. A node may say that passing it is worth more GPUs than its kind is, a `toll`: at 2
+a spine is dearer than the GPU that PXN takes. Among equals, looking
+back from the destination, affinity comes first: the NIC of either end, the PCIe link of a GPU at either end, and of the
+GPUs before a NIC the one that it goes with. So where a GPU is passed it is the sender's neighbour, on the receiver's
+rail. Then the digits of the pair's draw say which, the first where it is 0. Latencies are compared in whole
+picoseconds, so that equal paths are equal whatever the order of their links.
 
 A path keeps to the machine it starts on, the fabric and the machine it ends on, which it does not leave again;
 other machines forward only where there is no such path. So a rail of 2,048 NICs is searched as fast as one of two; and
@@ -32,7 +35,7 @@ class Reach(NamedTuple):
     settled: Longs  # [places] the search that settled it last
     wanted: Longs  # [places] the search that it was a target of last
     gate: Longs  # [places] the search of whose two machines one is entered from it
-    gpus: Longs  # [places] passed through
+    gpus: Longs  # [places] passed through, or as many as the tolls are worth
     latency: Longs  # [places] picoseconds
     hops: Longs  # [places]
     entered: Longs  # [places] a road by which the best paths enter the place
@@ -88,7 +91,7 @@ def _search(roads: Roads, reach: Reach, source: int, targets: Longs, search: int
             continue
         reach.settled[node] = search
         missing -= reach.wanted[node] == search
-        passed += roads.is_gpu[node] and node != source
+        passed += roads.toll[node] * (node != source)
         for k in range(_fan(roads, reach, source, targets[0], node, search, kind)):
             road = reach.fan[k]
             other = roads.head[road]
@@ -187,34 +190,42 @@ def _trace(
 ) -> None:
     """Fill the rows begin:end with the paths that a search found, and how many there were to choose from."""
     for k in range(begin, end):
-        node, draw = targets[k], draws[k]
+        node, draw, owner = targets[k], draws[k], -1
         if reach.seen[lanes.place[node]] != search:
             continue
         for hop in range(reach.hops[lanes.place[node]] - 1, -1, -1):
             road = reach.entered[lanes.place[node]]
             link, equal = lanes.link[lanes.start[road]], 1
             if reach.beside[road] >= 0 or lanes.start[road + 1] > lanes.start[road] + 1:
-                link, equal = _chosen(lanes, tail, reach, node, sources[k], targets[k], draw)
+                link, equal = _chosen(lanes, tail, reach, node, sources[k], targets[k], owner, draw)
                 draw //= equal
                 ways[k] = min(ways[k] * equal, MOST_WAYS)
             links[k, hop] = link
             node = lanes.tail[link]
+            if lanes.owner[lanes.place[node]] >= 0:
+                owner = lanes.owner[lanes.place[node]]
 
 
 @inlined
-def _chosen(lanes: Lanes, tail: Longs, reach: Reach, node: int, source: int, target: int, draw: int) -> tuple[int, int]:
-    """Return the link by which a path enters `node`, and how many were as good."""
+def _chosen(
+    lanes: Lanes, tail: Longs, reach: Reach, node: int, source: int, target: int, owner: int, draw: int
+) -> tuple[int, int]:
+    """Return the link by which a path enters `node`, and how many were as good.
+
+    Args:
+        owner: the place of the GPU of the NIC that the path goes through next, -1: none.
+    """
     place, foreign, equal = lanes.place[node], 1, 0
     road = reach.entered[place]
-    while road >= 0:  # those from the NIC of either end, if there are
-        here = _foreign(lanes, tail[road], source, target)
+    while road >= 0:  # those of affinity, if there are
+        here = _foreign(lanes, tail[road], source, target, owner)
         equal = equal if here >= foreign else 0
         foreign = min(foreign, here)
         equal += (here == foreign) * _lanes_into(lanes, road, place)
         road = reach.beside[road]
     pick, road = draw % equal, -1
     while True:
-        road = _following(lanes, tail, reach, road, place, foreign, source, target)
+        road = _following(lanes, tail, reach, road, place, foreign, source, target, owner)
         count = _lanes_into(lanes, road, place)
         if pick < count:
             return lanes.link[lanes.start[road] + lanes.member[node] * count + pick], equal
@@ -222,9 +233,11 @@ def _chosen(lanes: Lanes, tail: Longs, reach: Reach, node: int, source: int, tar
 
 
 @inlined
-def _foreign(lanes: Lanes, place: int, source: int, target: int) -> int:
-    """Return 0 for the place of the NIC of either end, 1 for others."""
-    return int(place != lanes.nic[source] and place != lanes.nic[target])
+def _foreign(lanes: Lanes, place: int, source: int, target: int, owner: int) -> int:
+    """Return 0 for a place that affinity prefers, 1 for others."""
+    is_nic = place == lanes.nic[source] or place == lanes.nic[target]
+    is_door = place == lanes.door[source] or place == lanes.door[target]
+    return int(not is_nic and not is_door and place != owner)
 
 
 @inlined
@@ -235,12 +248,16 @@ def _lanes_into(lanes: Lanes, road: int, place: int) -> int:
 
 @inlined
 def _following(
-    lanes: Lanes, tail: Longs, reach: Reach, last: int, place: int, foreign: int, source: int, target: int
+    lanes: Lanes, tail: Longs, reach: Reach, last: int, place: int, foreign: int, source: int, target: int, owner: int
 ) -> int:
     """Return the lowest road after `last` of those that are as good, and as foreign."""
     found, road = -1, reach.entered[place]
     while road >= 0:
-        if road > last and (found < 0 or road < found) and _foreign(lanes, tail[road], source, target) == foreign:
+        if (
+            road > last
+            and (found < 0 or road < found)
+            and _foreign(lanes, tail[road], source, target, owner) == foreign
+        ):
             found = road
         road = reach.beside[road]
     return found

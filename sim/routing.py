@@ -12,7 +12,7 @@ from algorithms import unknown
 from sim.hashing import Words, hashed
 from sim.state import Longs
 
-NAMES = ("static", "ecmp", "ideal")
+NAMES = ("static", "ecmp", "ideal", "adaptive")
 LARGEST_SEED = 2**63
 
 
@@ -22,7 +22,8 @@ class Routing:
 
     Attributes:
         name: static: always the one through the nodes that come first. ecmp: by a hash of both ends. ideal: the flow is
-            split equally over all (a site then has a graph in which these are one).
+            split equally over all (a site then has a graph in which these are one). adaptive: the one least loaded by
+            others, on a dragonfly also a detour (sim.adaptive).
         seed: of the hash.
     """
 
@@ -74,20 +75,26 @@ class Routing:
             )
         if self.name == "ideal":
             yield "routing: every flow is split equally over its equal paths, as no network quite does"
+        if self.name == "adaptive":
+            yield (
+                "routing: adaptive, by flow: rank after rank, each pair that sends takes the least loaded of up to 8 "
+                "equal paths, or on a dragonfly a detour where load x hops is less (UGAL); all pairs of a program "
+                "count as sending at once, and keep their path for the whole run (switches choose anew for each packet)"
+            )
 
 
 def parse(text: str) -> Routing:
-    """Return the routing that static, ecmp, ecmp:seed=N or ideal names.
+    """Return the routing that static, ecmp, ecmp:seed=N, ideal or adaptive names.
 
     Raises:
         ValueError: there is none such.
     """
     name, colon, more = (part.strip() for part in text.partition(":"))
     if name not in NAMES:
-        raise ValueError(unknown("routing", name, ("static", "ecmp[:seed=N]", "ideal"), also=NAMES))
+        raise ValueError(unknown("routing", name, ("static", "ecmp[:seed=N]", "ideal", "adaptive"), also=NAMES))
     if not colon:
         return Routing(name)
     key, _, digits = (part.strip() for part in more.partition("="))
     if name != "ecmp" or key != "seed" or not digits.isdecimal():
-        raise ValueError(f"--routing takes static, ecmp, ecmp:seed=N or ideal, got {text[:60]!r}")
+        raise ValueError(f"--routing takes static, ecmp, ecmp:seed=N, ideal or adaptive, got {text[:60]!r}")
     return Routing(name, int(digits) if len(digits) < 20 else LARGEST_SEED)

@@ -16,6 +16,7 @@ from algorithms.ir.schedule import Schedule
 from algorithms.ir.timeline import Timeline, lines
 from algorithms.ways import COLLECTIVES, find
 from algorithms.ways.transfers import way_of
+from sim.binding import BINDS
 from sim.conditions import Conditions
 from sim.costs import Costs, Machine
 from sim.critical import critical_path
@@ -230,6 +231,7 @@ def _timeline(
         spent=spent,
         sent=sent_bytes(lowered.sent, schedule.mesh.size, extent),
         busy=np.array(np.broadcast_to(lowered.busy, schedule.mesh.size)),
+        busy_by=dict(zip(BINDS, (lowered.binds / schedule.mesh.size).tolist(), strict=True)),
         sent_in_all=np.array(np.broadcast_to(total(chain(*lowered.sent)), schedule.mesh.size), np.int64),
         flop=tuple(lowered.flop),
         peak=peak_bytes(schedule),

@@ -4,27 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from algorithms.ir.alike import LENGTHS, alike, lengths
+from algorithms.ir.alike import LENGTHS, alike, lengths, orders
 from algorithms.ir.expr import Const, Coords, Ints
 from algorithms.ir.mesh import Mesh
 from algorithms.ir.problem import Attention
 from algorithms.ir.schedule import Op, Value
 from algorithms.ir.tokens import Block
-from algorithms.ops import work
+from sim.binding import BINDS, binds
 from sim.codes import CODES, Codes, tally
 from sim.costs import Machine
 from sim.rows import Row, coded, row
 from sim.state import Floats, Longs
 
-NONE = 3 * LENGTHS * LENGTHS  # the code of a rank that has no tile, after all others
+SINGLE = 3 * LENGTHS * LENGTHS  # codes of tiles of two blocks; those of gathered blocks come after these
+NONE = CODES - 1  # the code of a rank that has no tile, after all others
 ATTENTION = ("attend", "attend_backward")
 ONE: Codes = np.zeros((), np.uint8)  # the code of ranks that are all alike
 Sort = tuple[Any, ...]
 WorkOut = Callable[[Ints], Floats]
+
+
+class Seconds(NamedTuple):
+    """Seconds of a compute op on each rank; on all ranks together its FLOP, and the seconds by what binds, [BINDS]."""
+
+    row: Row
+    flop: float
+    binds: Floats
 
 
 @dataclass
@@ -32,12 +41,14 @@ class Known:
     """What is known of one sort of op.
 
     Attributes:
-        values, flop: [CODES] numbers by code; NaN, and 0, where not worked out yet.
+        values, flop, binds: [CODES] numbers by code; NaN, and 0, where not worked out yet. Of compute ops `values`
+            are seconds, and `binds`, [BINDS, CODES], what they go to.
         rows: by the codes that occur together, the first such row, whose values all others share.
     """
 
     values: Floats = field(default_factory=lambda: np.full(CODES, np.nan))
     flop: Floats = field(default_factory=lambda: np.zeros(CODES))
+    binds: Floats = field(default_factory=lambda: np.zeros((len(BINDS), CODES)))
     rows: dict[tuple[int, ...], Row] = field(default_factory=dict)
 
 
@@ -47,32 +58,37 @@ class Tiles:
     def __init__(self, machine: Machine, problem: Attention, mesh: Mesh) -> None:
         self.machine, self.problem, self.mesh, self.grid = machine, problem, mesh, mesh.grid()
         self.known: dict[Sort, Known] = {}
-        self.met: dict[Sort, Row] = {}
+        self.met: dict[Sort, Seconds] = {}
+        self.numbers: dict[tuple[object, int], int] = {}
 
-    def seconds(self, op: Op) -> tuple[Row, float]:
-        """Seconds of a compute op on each rank, and its FLOP on all ranks together."""
+    def seconds(self, op: Op) -> Seconds:
+        """Seconds of a compute op, and its FLOP."""
         values = (*op.inputs, *op.outputs)
         known = self.of_sort((op.kind, op.params.get("mask"), *_sorts(values)))
         where = id(known), *[0 if isinstance(v.type.rows, Const) else id(v.tokens) for v in values]
         if where in self.met:  # steps of a ring, say, each merge into a rank's own shard
-            return self.met[where], 0.0
+            return self.met[where]
         code = self.code(op)
         if code is None:
-            everywhere = self.machine.seconds(op, self.problem, self.grid, self.mesh.shape)
-            return self.spread(everywhere), float(np.broadcast_to(work(op, self.grid).flop, self.mesh.shape).sum())
-        count = tally(code.reshape(-1))
+            parts = self.machine.parts(op, self.problem, self.grid, self.mesh.shape)
+            flop = float(np.broadcast_to(parts.flop, self.mesh.shape).sum())
+            by = binds(parts, self.mesh.shape).reshape(len(BINDS), -1).sum(1)
+            return Seconds(self.spread(parts.seconds), flop, by)
+        count, each = tally(code.reshape(-1)), self.mesh.size if code.ndim == 0 else 1
         found = self.row(known, code, count, lambda ranks: self.some(op, known, code, ranks))
+        flop = float((known.flop * count)[: NONE + 1].sum())
+        spent = Seconds(found, flop * each, known.binds @ count * each)
         if op.kind not in ATTENTION:
-            self.met[where] = found
-            return found, 0.0
-        return found, float((known.flop * count)[: NONE + 1].sum()) * (self.mesh.size if code.ndim == 0 else 1)
+            self.met[where] = spent
+        return spent
 
     def some(self, op: Op, known: Known, code: Codes, ranks: Ints) -> Floats:
-        """Seconds of an op on some ranks, each of a code of its own; FLOP are noted."""
-        coords = self.coords(ranks)
+        """Seconds of an op on some ranks, each of a code of its own; what else is known of them is noted."""
+        parts = self.machine.parts(op, self.problem, self.coords(ranks), ranks.shape)
         if op.kind in ATTENTION:
-            known.flop[code.reshape(-1)[ranks]] = work(op, coords).flop
-        return self.machine.seconds(op, self.problem, coords, ranks.shape)
+            known.flop[code.reshape(-1)[ranks]] = parts.flop
+        known.binds[:, code.reshape(-1)[ranks]] = binds(parts, ranks.shape)
+        return parts.seconds
 
     def of_sort(self, sort: Sort) -> Known:
         """What is known of a sort of op so far."""
@@ -93,8 +109,16 @@ class Tiles:
         rows, cols = op.inputs[0], op.inputs[1]
         if any(not isinstance(v.type.rows, Const) and v.tokens not in (rows.tokens, cols.tokens) for v in op.inputs):
             return None
-        code = alike(op.params["mask"], rows.tokens, cols.tokens, self.grid)
-        return None if code is None else self.flat(code)
+        tile = op.params["mask"], rows.tokens, cols.tokens, self.grid
+        if (code := alike(*tile)) is not None:
+            return self.flat(code)
+        return None if (counts := orders(*tile)) is None else self.numbered(*counts)
+
+    def numbered(self, every: object, counts: Ints) -> Codes | None:
+        """A code for each count, where there are not too many."""
+        distinct, place = np.unique(counts, return_inverse=True)
+        codes = [self.numbers.setdefault((every, one), SINGLE + len(self.numbers)) for one in distinct.tolist()]
+        return self.flat(np.array(codes, np.uint8)[place.reshape(counts.shape)]) if max(codes) < NONE else None
 
     def held(self, values: tuple[Value, ...]) -> Codes | None:
         """A number below NONE a rank, or one for all: where it is equal, so are the rows of these values.

@@ -40,12 +40,10 @@ def class_bytes(frozen: Frozen) -> dict[str, int]:
 
 def sent_bytes(sent: Sequence[Sequence[Row]], ranks: int, extent: bool) -> npt.NDArray[np.int64]:
     """Return the bytes that ranks send in each op, [ops, ranks]; or the least and the most, [ops, 2]."""
-    if not extent:
-        return np.array([np.broadcast_to(total(rows), ranks) for rows in sent], np.int64)
-    known: dict[tuple[int, ...], tuple[float, float]] = {}
-    for rows in sent:
-        key = tuple(map(id, rows))
+    known: dict[tuple[int, ...], npt.ArrayLike] = {}  # what is passed on keeps its rows
+    each = [tuple(map(id, rows)) for rows in sent]
+    for key, rows in zip(each, sent, strict=True):
         if key not in known:
-            nbytes = rows[0].values if len(rows) == 1 else total(rows)
-            known[key] = float(nbytes.min()), float(nbytes.max())
-    return np.array([known[tuple(map(id, rows))] for rows in sent], np.int64).reshape(-1, 2)
+            nbytes = rows[0].values if extent and len(rows) == 1 else total(rows)
+            known[key] = (nbytes.min(), nbytes.max()) if extent else np.broadcast_to(nbytes, ranks)
+    return np.array([known[key] for key in each], np.int64).reshape(len(each), 2 if extent else ranks)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from algorithms.ir import Inapplicable
+from algorithms.ir import Inapplicable, Mesh
 from algorithms.ir.job import Job
 from sim.candidates import Candidate, Refusal
 from sim.detours import NoPathError
@@ -28,17 +28,23 @@ class Trials:
         self.done: list[Pair] = []
         self.refused: list[Refusal] = []
         self._cost, self._progress, self._tried = cost, progress, 0
+        self._crowded: set[tuple[str, Mesh]] = set()
 
     def run(self, todo: Sequence[Candidate], later: int = 0) -> None:
-        """Try candidates; `later` of them are still to come."""
+        """Try candidates; `later` of them are still to come. What is crowded is so in every layout: one is tried."""
         end = self._tried + len(todo) + later
         for candidate in todo:
             part = self._part(self._tried, end, str(candidate))
             self._tried += 1
+            where = candidate.algorithm, candidate.mesh
+            if where in self._crowded:
+                continue
             try:
                 self.done.append((candidate, self._cost(candidate, part)))
             except (CrowdedError, Inapplicable, NoPathError) as reason:
                 self.refused.append(Refusal(candidate.algorithm, candidate.mesh.axes, str(reason)))
+                if isinstance(reason, CrowdedError):
+                    self._crowded.add(where)
 
     def _part(self, number: int, of: int, what: str) -> Part | None:
         """The progress of one candidate of several, said at its start too."""

@@ -1,9 +1,9 @@
 """Twins: switches that nothing tells apart but their names, as the spines of a fat tree.
 
-Switches to which only switches are cabled are coloured by the colours of their neighbours and the links to these until
-no more colours appear; every other node has a colour of its own. So each switch of a class has as many links of each
-sort from, and to, each other class. A path from class to class can then be walked from node to node, whichever node
-of a class it comes through; and what is split equally over a class stays so in the next.
+Switches to which only switches are cabled are coloured by their tolls, and then by the colours of their neighbours and
+the links to these until no more colours appear; every other node has a colour of its own. So each switch of a class has
+as many links of each sort from, and to, each other class. A path from class to class can then be walked from node to
+node, whichever node of a class it comes through; and what is split equally over a class stays so in the next.
 """
 
 from collections import Counter
@@ -20,7 +20,9 @@ def classes(graph: nx.DiGraph) -> list[int]:
     if len(inner) < 2:
         return list(range(len(graph)))  # none to be alike, as on rails
     links = {node: list(_links(graph, node)) for node in inner}
-    colours: dict[Hashable, Hashable] = {node: (node,) for node in graph} | dict.fromkeys(inner, 0)
+    colours: dict[Hashable, Hashable] = {node: (node,) for node in graph} | {
+        node: ("toll", graph.nodes[node].get("toll", 0)) for node in inner
+    }
     before = 0
     while len(set(colours.values())) > before:
         before = len(set(colours.values()))

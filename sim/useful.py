@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from algorithms.ir.expr import Coords
 from algorithms.ir.mask import FULL, Interval
 from algorithms.ir.schedule import Op, Schedule
-from algorithms.ir.seen import covered, view
+from algorithms.ir.seen import apart, inside, view
 from algorithms.ir.tokens import Tokens
 from algorithms.ops.permute import senders
+from sim.state import Bools
 
 MOST = 1 << 22  # runs of tiles of ranks looked at: of more, nothing is said
 
@@ -45,7 +48,10 @@ def useful_share(schedule: Schedule) -> float | None:
     runs = tiles[0].keys.runs(schedule.mesh.grid()).start.shape[-1]
     if len(tiles) * schedule.mesh.size * runs > MOST:
         return None
-    got, seen = (sum(parts) for parts in zip(*(_bytes(schedule, tile) for tile in tiles), strict=True))
+    got, seen = 0, 0
+    for alike in _groups(schedule, tiles):
+        received, useful = _bytes(schedule, alike)
+        got, seen = got + received, seen + useful
     return seen / got if got else None
 
 
@@ -65,17 +71,42 @@ def _tiles(schedule: Schedule) -> list[Tile]:
     return list(found.values())
 
 
-def _bytes(schedule: Schedule, tile: Tile) -> tuple[int, int]:
-    """Bytes that all ranks together receive, and those of them that they see."""
+def _groups(schedule: Schedule, tiles: list[Tile]) -> Iterable[list[Tile]]:
+    """Tiles that meet the same queries and came the same way, as all of a ring do."""
+    found: dict[tuple[object, ...], list[Tile]] = {}
+    for tile in tiles:
+        way = (tile.came.over, id(tile.came.params["origin"])) if tile.own is None else ()
+        found.setdefault((*tile.queries, way), []).append(tile)
+    return found.values()
+
+
+def _bytes(schedule: Schedule, alike: list[Tile]) -> tuple[int, int]:
+    """Bytes of a group of tiles that all ranks together receive, and those of them that they see."""
     mesh, grid = schedule.mesh, schedule.mesh.grid()
-    views = [view(schedule.problem.mask, tokens.runs(grid)) for tokens in tile.queries.values()]
+    looking, (got, useful) = _looking(schedule, alike[0].queries.values(), grid), np.zeros((2, *mesh.shape), np.int64)
+    for tile in alike:
+        row = sum(tile.nbytes.values())
+        for sign, tokens in ((row, tile.keys), (-row, tile.own)):
+            if tokens is not None:
+                runs = tokens.runs(grid)
+                got += sign * runs.count.sum(-1)
+                useful += sign * inside(runs, looking)
+    others = _others(schedule, alike[0])
+    return int(got[others].sum()), int(useful[others].sum())
+
+
+def _looking(schedule: Schedule, queries: Iterable[Tokens], grid: Coords) -> Interval:
+    """What queries see, in intervals that do not overlap."""
+    mesh = schedule.mesh
+    views = [view(schedule.problem.mask, tokens.runs(grid)) for tokens in queries]
     wide = [[np.broadcast_to(x, (*mesh.shape, x.shape[-1])) for x in same] for same in zip(*views, strict=True)]
-    looking = Interval(*(np.concatenate(same, axis=-1) for same in wide))
-    others = senders(tile.came, mesh) != np.arange(mesh.size) if tile.own is None else np.ones(mesh.size, dtype=bool)
-    got, useful = np.zeros((2, mesh.size), dtype=np.int64)
-    for sign, tokens in ((1, tile.keys), (-1, tile.own)):
-        if tokens is not None:
-            got += sign * mesh.spread(tokens.count.at(grid))
-            useful += sign * mesh.spread(covered(tokens.runs(grid), looking))
-    row = sum(tile.nbytes.values())
-    return int(got[others].sum()) * row, int(useful[others].sum()) * row
+    return apart(Interval(*(np.concatenate(same, axis=-1) for same in wide)))
+
+
+def _others(schedule: Schedule, tile: Tile) -> Bools:
+    """The ranks that receive from another, or of a collective all, on the mesh."""
+    mesh = schedule.mesh
+    if tile.own is not None:
+        return np.ones(mesh.shape, dtype=bool)
+    others: Bools = senders(tile.came, mesh) != np.arange(mesh.size)
+    return others.reshape(mesh.shape)

@@ -12,13 +12,15 @@ ROOT = Path(__file__).resolve().parents[1]
 MAY_IMPORT = {
     "topologies": {"networkx"},
     "algorithms": {"numpy"},
-    "sim": {"topologies", "algorithms", "numpy", "networkx", "simpy", "numba", "click", "rich"},
+    "sim": {"topologies", "algorithms", "numpy", "networkx", "simpy", "numba", "click", "rich", "matplotlib"},
     "executor": {"topologies", "algorithms", "numpy", "numba", "mpi4py", "cupy", "ml_dtypes", "click", "rich"},
 }
-# Options that both commands share stand once, beside what they describe; an extra stands in one file.
+# Options that both commands share stand once, beside what they describe; a format has one reader, an extra one file.
 MAY_IMPORT_ALSO = {
     "topologies/options.py": {"click"},
     "algorithms/options.py": {"click"},
+    "topologies/files/text/markup.py": {"defusedxml"},
+    "topologies/files/text/plain_yaml.py": {"yaml"},
     "executor/kernels/torch_flash.py": {"torch"},  # no dependency: an extra for those who have it
 }
 

@@ -5,12 +5,13 @@ adds it to names().
 """
 
 import ast
-import difflib
 import importlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from topologies.wording import unknown
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -35,9 +36,7 @@ def find(name: str) -> Topology:
         return load(name)
     homes = _homes()
     if name not in homes:
-        near = difflib.get_close_matches(name, homes, n=1, cutoff=0.5)
-        hint = f"; nearest is {near[0]}" if near else ""
-        raise ValueError(f"no topology {name!r}: expected one of {', '.join(sorted(homes))}{hint}")
+        raise ValueError(unknown("topology", name, homes))
     topology: Topology = getattr(importlib.import_module(homes[name]), name)
     return topology
 

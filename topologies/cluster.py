@@ -7,8 +7,10 @@ In a cluster the nodes of copy n are node<n>/gpu0 and so on.
 
 import networkx as nx
 
-from topologies.fabrics import Fabric, join
+from topologies.attach import attached, attachment, through_nvlink
+from topologies.fabrics import Fabric, named
 from topologies.fabrics.rail import rail
+from topologies.garbage import uncollected
 from topologies.hardware import Gpu
 from topologies.units import in_range
 
@@ -28,30 +30,40 @@ def cluster(one: nx.DiGraph, count: int = 1, fabric: Fabric = rail, unit: str = 
     Args:
         one: a machine, as above; it is not changed.
         count: how many, at least 1; ranks G * n and up live on copy n.
-        fabric: joins the NICs of all hosts.
+        fabric: joins the NICs of all hosts, which it may also choose: see topologies.attach.
         unit: what a copy is called, as in node0.
     Raises:
         ValueError: count is less than 1, the fabric has no room, or several copies have no NICs to be joined by.
     """
     in_range(count, f"{unit}s")
+    chosen, bare = attachment(fabric)
+    if count > 1 and "network" not in one.graph:
+        raise ValueError(f"{unit}s {count}: {one.graph['name']} has no NICs to be joined by")
+    one = attached(one, chosen) if count > 1 else one
     facts = one.graph
     graph = nx.DiGraph(
         name=f"{facts['name']}({count})", sources=dict(facts["sources"]), assumptions=list(facts["assumptions"])
     )
+    with uncollected():
+        _copy(graph, one, count, unit)
+        if count > 1:
+            bare(graph, _nics(graph), facts["network"])
+            named(graph, fabric)
+            if chosen.pxn:
+                through_nvlink(graph)
+    return graph
+
+
+def _copy(graph: nx.DiGraph, one: nx.DiGraph, count: int, unit: str) -> None:
+    """Add so many copies of a machine."""
     gpus = sum(kind == "gpu" for _, kind in one.nodes(data="kind"))
     is_host = not any("host" in data for _, data in one.nodes(data=True))
+    nodes = [(f"/{node}", data) for node, data in one.nodes(data=True)]
+    links = [(f"/{tail}", f"/{head}", link) for tail, head, link in one.edges(data=True)]
     for n in range(count):
-        graph.add_nodes_from(
-            (f"{unit}{n}/{name}", _placed(data, f"{unit}{n}", gpus * n, is_host)) for name, data in one.nodes(data=True)
-        )
-        graph.add_edges_from(
-            (f"{unit}{n}/{tail}", f"{unit}{n}/{head}", link.copy()) for tail, head, link in one.edges(data=True)
-        )
-    if count > 1:
-        if "network" not in facts:
-            raise ValueError(f"{unit}s {count}: {facts['name']} has no NICs to be joined by")
-        join(graph, _nics(graph), facts["network"], fabric)
-    return graph
+        where = f"{unit}{n}"
+        graph.add_nodes_from((where + node, _placed(data, where, gpus * n, is_host)) for node, data in nodes)
+        graph.add_edges_from((where + tail, where + head, link) for tail, head, link in links)
 
 
 def _placed(data: dict[str, object], where: str, first: int, is_host: bool) -> dict[str, object]:

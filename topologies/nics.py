@@ -21,6 +21,10 @@ class Network(NamedTuple):
     nic: Estimate
     switch: Estimate
 
+    def at(self, gbit: float) -> "Network":
+        """Return the same network with NICs of so many Gbit/s, as somebody asks for."""
+        return self._replace(bandwidth=gbit * Gbit, source=f"as asked for, {gbit:g} Gbit/s in place of {self.name}'s")
+
     def port(self) -> Link:
         """Return the cable from a NIC to a switch."""
         return Link("nic", self.bandwidth, self.nic.latency)

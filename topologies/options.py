@@ -2,13 +2,13 @@
 
 import functools
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from topologies import Topology, fabrics, find, names
+from topologies import Topology, fabrics, find, given, names
 from topologies.laws import check
 from topologies.units import in_range, parse_whole
 
@@ -22,45 +22,65 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Named:
-    """What these options said, as typed; None where nothing was said."""
+    """What these options said, as typed, but nic in bytes/s; None where nothing was said.
+
+    Attributes:
+        files: in place of what the cluster names: files, whatever their names look like.
+    """
 
     cluster: str
     nodes: int | None
     gpus: int | None
     fabric: str | None
+    gpu: str | None = None
+    nic: float | None = None
+    files: tuple[str, ...] = ()
 
     def build(self) -> "tuple[nx.DiGraph, int]":
-        """Return the cluster's graph, and how many of its GPUs are to be used, as `build` does."""
-        return build(self.cluster, self.nodes, self.gpus, self.fabric)
+        """Return the cluster's graph, and how many of its GPUs are to be used, as `build` does.
+
+        What was guessed of a file and matters most is said on stderr, a line each.
+        """
+        graph, used = build(self.cluster, self.nodes, self.gpus, self.fabric, self.gpu, self.nic, self.files)
+        for text in graph.graph.get("warnings", ()):
+            click.echo(f"ringloom: {text}", err=True)
+        return graph, used
 
 
 def cluster_options(command: _Command) -> _Command:
-    """Give a click command --cluster, --nodes, --gpus and --fabric, as one argument `named`."""
+    """Give a click command --cluster and the options of its size and parts, as one argument `named`."""
+    option = click.option(
+        "--cluster",
+        default="dgx_h100",
+        show_default=True,
+        metavar="NAME|FILE[,FILE...]|FILE.py:NAME",
+        help="A topology, as `ringloom topology list` names them, or files of a machine or a network: nvidia-smi topo "
+        "-m, nvlink -s, rocm-smi --showtopo, NCCL's XML, ibnetdiscover, ASTRA-sim, our JSON, YAML and GraphML.",
+    )
+    return option(size_options(command))
+
+
+def size_options(command: _Command) -> _Command:
+    """Give a click command all of cluster_options but --cluster; `named` has an empty one, which it replaces."""
 
     @functools.wraps(command)
-    def with_record(
-        *args: Any, cluster: str, nodes: int | None, gpus: int | None, fabric: str | None, **given: Any
-    ) -> Any:
-        return command(*args, named=Named(cluster, nodes, gpus, fabric), **given)
+    def with_record(*args: Any, **given: Any) -> Any:
+        said = {each.name: given.pop(each.name, "") for each in fields(Named) if each.name != "files"}
+        return command(*args, named=Named(**said), **given)
 
     decorated: Any = with_record
     for option in reversed(
         (
-            click.option(
-                "--cluster",
-                default="dgx_h100",
-                show_default=True,
-                metavar="NAME|FILE.py:NAME",
-                help="A topology; `ringloom topology list` names them.",
-            ),
             click.option("--nodes", callback=_whole, metavar="N", help="How many machines (racks, for NVL72)."),
             click.option("--gpus", callback=_whole, metavar="N", help="How many GPUs, in place of --nodes."),
             click.option(
                 "--fabric",
-                metavar="NAME[:KEY=VALUE,...]|FILE.py:NAME",
+                metavar="NAME[:KEY=VALUE,...]|FILE|FILE.py:NAME",
                 help="What joins the machines' NICs, as fat_tree:oversubscription=2; `ringloom topology list` names "
-                f"them.  [default: {fabrics.DEFAULT}]",
+                f"them; or an ibnetdiscover listing.  [default: the machine's own, of most {fabrics.DEFAULT}]",
             ),
+            click.option("--gpu", metavar="MODEL", help="Of a file that does not name its GPUs: h100, mi300x, ..."),
+            click.option("--nic", callback=_speed, metavar="SPEED", help="Of a file's NICs: 400G, 50GB/s, ndr, efa."),
         )
     ):
         decorated = option(decorated)
@@ -68,21 +88,29 @@ def cluster_options(command: _Command) -> _Command:
 
 
 def build(
-    cluster: str, nodes: int | None = None, gpus: int | None = None, fabric: str | None = None
+    cluster: str,
+    nodes: int | None = None,
+    gpus: int | None = None,
+    fabric: str | None = None,
+    gpu: str | None = None,
+    nic: float | None = None,
+    files: Sequence[str] = (),
 ) -> "tuple[nx.DiGraph, int]":
     """Return the cluster's graph, held to the laws if it is from a file, and how many of its GPUs are to be used.
 
     The GPUs used are ranks 0 .. n-1: all of the graph's, unless fewer than one machine has were asked for.
 
     Args:
-        cluster: name of a topology, or FILE.py:NAME.
+        cluster: name of a topology, FILE.py:NAME, or files separated by commas.
         nodes: machines, or whatever the topology's first argument counts; 1 unless said.
         gpus: GPUs in all, in place of nodes; if both are given they must agree.
-        fabric: NAME or NAME:KEY=VALUE,...; the topology's own unless said.
+        fabric: NAME or NAME:KEY=VALUE,..., or the file of a listing; the topology's own unless said.
+        gpu, nic: of files that do not say them: the model of the GPUs, bytes/s of a NIC in one direction.
+        files: in place of what the cluster names, which is then what messages call them.
     Raises:
         ValueError: no such cluster or fabric, a size it cannot have, or a graph that breaks a law.
     """
-    topology = find(cluster)
+    topology = given.of_files(files, gpu, nic) if files else _topology(cluster, gpu, nic)
     for name, size in (("nodes", nodes), ("gpus", gpus)):
         if size is not None:
             in_range(size, name, maximum=LARGEST_CLUSTER)
@@ -98,7 +126,9 @@ def build(
         each = _count(topology(1) if unit else topology())
         units, used = _units(cluster, unit, each, nodes, gpus)
         graph = topology(units) if unit else topology()
-    if cluster not in names() or fabrics.is_own(fabric or ""):  # ours are held to the laws by the tests
+    if (
+        files or cluster not in names() or (fabric and fabric.strip().partition(":")[0] not in fabrics.names())
+    ):  # ours are held to the laws by the tests
         check(graph)
     if used > _count(graph):
         raise ValueError(f"gpus {used}: {graph.graph['name']} has {_count(graph)} GPUs")
@@ -107,15 +137,34 @@ def build(
     return graph, _count(graph) if gpus is None else used
 
 
+def _topology(cluster: str, gpu: str | None, nic: float | None) -> Topology:
+    """Return the topology that a name or files stand for.
+
+    Raises:
+        ValueError: there is none, its files cannot be used, or gpu or nic is given for what has its own.
+    """
+    if given.is_file(cluster, names()):
+        return given.topology(cluster, gpu, nic)
+    found = find(cluster)
+    if gpu is not None:
+        raise ValueError(f"--gpu {gpu}: {cluster} has GPUs of its own; it is for files that do not name theirs")
+    if nic is not None:
+        raise ValueError(f"--nic: {cluster} has NICs of its own; another speed is --fabric {fabrics.DEFAULT}:gbit=400")
+    return found
+
+
 def _on(topology: Topology, cluster: str, fabric: str) -> Topology:
     """Return the topology with its machines joined by that fabric.
 
     Raises:
         ValueError: no such fabric, or a topology that is joined in one way only.
     """
-    joined = fabrics.parse(fabric)
+    joined = given.fabric(fabric) if given.is_file(fabric, fabrics.names()) else fabrics.parse(fabric)
     if "fabric" not in inspect.signature(topology).parameters:
-        raise ValueError(f"--fabric {fabric}: {cluster} takes no fabric, it has no machines whose NICs could be joined")
+        why = "it has no machines whose NICs could be joined"
+        if given.is_file(cluster, names()):
+            why = "it is one whole cluster; files of a machine, or `ringloom topology import` of these, take one"
+        raise ValueError(f"--fabric {fabric}: {cluster} takes no fabric, {why}")
 
     @functools.wraps(topology)
     def on_fabric(*size: int) -> "nx.DiGraph":
@@ -153,7 +202,8 @@ def _units(cluster: str, unit: str, each: int, nodes: int | None, gpus: int | No
     if used != units * each and not (units == 1 and used < each):
         raise ValueError(f"gpus {gpus}: nodes {nodes} of {cluster} are {units * each} GPUs; give one of the two")
     if units > 1 and not unit:
-        raise ValueError(f"{cluster} is of one size, {each} GPUs: it cannot be had {units} times")
+        more = "; say --nodes to `ringloom topology import`, of a machine's files" * given.is_file(cluster, names())
+        raise ValueError(f"{cluster} is of one size, {each} GPUs: it cannot be had {units} times{more}")
     if units * each > LARGEST_CLUSTER:
         raise ValueError(f"a cluster has at most {LARGEST_CLUSTER} GPUs: {cluster} {units} has {units * each}")
     return units, used
@@ -169,6 +219,16 @@ def _count(graph: "nx.DiGraph") -> int:
     if not gpus:
         raise ValueError(f"{graph.graph['name']} has no GPU: a node of kind 'gpu'")
     return gpus
+
+
+def _speed(_: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    """Read the speed of a NIC for click."""
+    from topologies.files.text.speeds import parse_speed
+
+    try:
+        return None if text is None else parse_speed(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _whole(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:

@@ -8,17 +8,21 @@ tiles however many ranks there are, and only one rank of each needs to be worked
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.ir.expr import Coords
+from algorithms.ir.expr import Coords, Ints
 from algorithms.ir.layout import Layout
 from algorithms.ir.mask import FULL, Mask
-from algorithms.ir.tokens import Block, Tokens
+from algorithms.ir.tokens import Block, Gather, Tokens
 
 Codes = NDArray[np.int8]
 LENGTHS = 4  # combinations of the lengths of a shard's runs: two runs, each short or long by one
+
+MOST = 1 << 22  # pairs of blocks looked at, on all ranks together
+SHORT = 4  # tokens of a block of two runs, neither of which is of one token
 
 
 def alike(mask: Mask, rows: Tokens, cols: Tokens, coords: Coords) -> Codes | None:
@@ -38,6 +42,37 @@ def alike(mask: Mask, rows: Tokens, cols: Tokens, coords: Coords) -> Codes | Non
         return order
     length = lengths(rows.layout)
     return np.asarray((order * np.int8(LENGTHS) + length.take(a)) * np.int8(LENGTHS) + length.take(b))
+
+
+def orders(mask: Mask, rows: Tokens, cols: Tokens, coords: Coords) -> tuple[object, Ints] | None:
+    """Of gathered blocks, what the counts of the tile depend on: on all ranks, and on each, an open grid.
+
+    Blocks of one size make three kinds of pair, by which of the two comes first, so it matters how many there are of
+    each. A run of one token is no such kind: joined to its neighbour it is cut as it was not alone.
+    """
+    queries, keys = _gathered(rows, coords), _gathered(cols, coords)
+    if queries is None or keys is None or queries[0] != keys[0] or not mask.plain:
+        return None
+    (dealt, a), (_, b) = queries, keys
+    pairs = a.shape[-1] * b.shape[-1]
+    many = pairs * prod(np.broadcast_shapes(a.shape[:-1], b.shape[:-1])) > MOST
+    if many or not dealt.runs_alike or dealt.n < SHORT * dealt.p:
+        return None
+    every, a, b = (dealt, a.shape[-1], b.shape[-1]), a[..., :, None], b[..., None, :]
+    after, same = (np.count_nonzero(x, axis=(-2, -1)) for x in (a > b, a == b))
+    return every, np.zeros((), np.int64) if mask == FULL else np.asarray(after * (pairs + 1) + same)
+
+
+def _gathered(tokens: Tokens, coords: Coords) -> tuple[Layout, Ints] | None:
+    """The layout of a block, or of gathered ones, and their numbers, along a new last dimension."""
+    if isinstance(tokens, Block):
+        return tokens.layout, tokens.index.at(coords)[..., None]
+    found = _gathered(tokens.inner, tokens.inside(coords)) if isinstance(tokens, Gather) else None
+    if found is None or not isinstance(tokens, Gather):
+        return None
+    dealt, numbers = found
+    lead = np.broadcast_shapes(numbers.shape[:-1], (tokens.members,))
+    return dealt, np.broadcast_to(numbers, (*lead, numbers.shape[-1])).reshape(*lead[:-1], -1)
 
 
 @lru_cache(maxsize=8)

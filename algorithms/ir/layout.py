@@ -50,6 +50,11 @@ class Layout:
         """Whether all shards have the same size."""
         return self.n % (2 * self.p if self.kind == "zigzag" else self.p * max(1, self.page)) == 0
 
+    @property
+    def runs_alike(self) -> bool:
+        """Whether all runs of all shards have the same length."""
+        return self.even and self.kind != "documents"
+
     def count(self, i: Ints) -> Ints:
         """How many positions shard i (any shape) holds."""
         n, p = self.n, self.p

@@ -41,7 +41,8 @@ def shown(schedule: Schedule) -> Mapping[int, tuple[Value, ...]]:
 
 def touched(schedule: Schedule, values: Iterable[Value]) -> dict[int, Value]:
     """Values and all that they show, by id: what must be in memory while they are read."""
-    through = shown(schedule)
+    if not (through := shown(schedule)):
+        return {v.id: v for v in values}
     return {v.id: v for x in values for v in (x, *through.get(x.id, ()))}
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from algorithms.ir.alternatives import Join
-from algorithms.ir.expr import Coord, Coords, Expr, ScheduleError, as_expr
-from algorithms.ir.tokens import Count, Gather, Runs, Tokens, gather
+from algorithms.ir.expr import Const, Coord, Coords, Expr, ScheduleError, as_expr
+from algorithms.ir.tokens import Block, Count, Gather, Runs, Tokens, gather
 
 _NUMBER = "part'"  # no mesh axis has such a name
 
@@ -30,6 +30,8 @@ class Part(Tokens):
 
     @property
     def count(self) -> Expr:
+        if isinstance(self.inner, Block) and self.inner.layout.runs_alike and isinstance(self.number, Const):
+            return Const(int(Part(self.inner.layout[0], self.number, self.parts).runs({}).count.sum()))
         return Count(self)
 
     def runs(self, coords: Coords) -> Runs:

@@ -80,8 +80,14 @@ def within(runs: Runs, view: Interval) -> Runs:
 
 def covered(runs: Runs, view: Interval) -> Ints:
     """How many positions of runs that do not overlap are inside some interval."""
-    first, last = apart(view)
-    return np.asarray((_up_to(runs, last) - _up_to(runs, first - 1)).sum(-1))
+    return inside(runs, apart(view))
+
+
+def inside(runs: Runs, apart: Interval) -> Ints:
+    """The same of intervals that do not overlap."""
+    ends = _up_to(runs, np.concatenate([apart.last, apart.first - 1], axis=-1))
+    held = apart.last.shape[-1]
+    return np.asarray(ends[..., :held].sum(-1) - ends[..., held:].sum(-1))
 
 
 def _up_to(runs: Runs, x: Ints) -> Ints:

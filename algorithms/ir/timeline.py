@@ -33,7 +33,8 @@ class Timeline:
         sent: bytes each rank sent in each op, (ops, ranks); or (ops, 2), least and most, where `extent` is true.
         sent_in_all: bytes each rank sent in all ops, (ranks,); empty where `sent` tells it.
         flop: of each op on all ranks together; empty where not counted.
-        busy: seconds each rank's compute stream worked, (ranks,).
+        busy: seconds each rank's compute stream worked, (ranks,). busy_by: of the average rank, as planned, by what
+            they go to; empty where not known.
         peak: most bytes of live values on each rank, (ranks,).
         link_bytes: bytes carried, by class of link; `hot_links` are the busiest links by share of their capacity.
         makespan: when the last op ended.
@@ -54,6 +55,7 @@ class Timeline:
     about: Mapping[str, Any] = field(default_factory=dict)
     flop: tuple[float, ...] = ()
     spent: Mapping[str, float] = field(default_factory=dict)
+    busy_by: Mapping[str, float] = field(default_factory=dict)
     sent_in_all: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @property

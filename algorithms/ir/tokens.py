@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -116,9 +117,7 @@ class Gather(Tokens):
 
     def inside(self, coords: Coords) -> Coords:
         """Coordinates for `inner`: members lie along a new last dimension."""
-        places = np.unravel_index(np.arange(self.members), [size for _, size in self.axes])
-        members = {a: x.astype(np.int64) for (a, _), x in zip(self.axes, places, strict=True)}
-        return {a: x[..., None] for a, x in coords.items()} | members
+        return {**{a: x[..., None] for a, x in coords.items()}, **_members(self.axes)}
 
     def runs(self, coords: Coords) -> Runs:
         runs = self.inner.runs(self.inside(coords))
@@ -132,6 +131,13 @@ class Gather(Tokens):
 
     def __str__(self) -> str:
         return f"gather({self.inner} for {' x '.join(a for a, _ in self.axes)})"
+
+
+@lru_cache(maxsize=64)  # of few groups, over and over
+def _members(axes: tuple[tuple[str, int], ...]) -> Coords:
+    """The coordinates of all members of a group, in their order."""
+    places = np.indices([size for _, size in axes]).reshape(len(axes), -1)
+    return {a: x for (a, _), x in zip(axes, places, strict=True)}
 
 
 def gather(tokens: Tokens, axes: Mapping[str, int]) -> Tokens:

@@ -49,6 +49,7 @@ class Work(NamedTuple):
     mixed: Ints = _ZERO
 
 
+@cache
 def module(kind: str) -> Any:
     """Return the module of an op's kind."""
     return import_module(f"algorithms.ops.{kind}")

@@ -6,7 +6,7 @@ rounds of sends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,12 +92,15 @@ def shard_nbytes(op: Op, mesh: Mesh) -> Ints:
     return sum((mesh.by_group(v.type.nbytes(grid), op.over) for v in shards(op)), np.zeros((), dtype=np.int64))
 
 
-def block_nbytes(op: Op, mesh: Mesh, blocks: Ints) -> Ints:
-    """Bytes of named blocks in every group, shape (groups, *blocks.shape); name -1 is no block."""
+def block_nbytes(op: Op, mesh: Mesh) -> Callable[[Ints], Ints]:
+    """Tell bytes of named blocks in every group, shape (groups, *blocks.shape); name -1 is no block."""
     m = module(op.kind)
     sizes: Ints = m.sizes(op, mesh)
-    owner = m.owner(blocks, sizes.shape[1], op.params)
-    return sizes[:, owner] * (blocks >= 0)
+
+    def nbytes(blocks: Ints) -> Ints:
+        return sizes[:, m.owner(blocks, sizes.shape[1], op.params)] * (blocks >= 0)
+
+    return nbytes
 
 
 def meaning(xp: Any, kind: str, inputs: Sequence[Arrays], rows: Sequence[int], params: Any) -> list[Arrays]:

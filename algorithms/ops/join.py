@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from algorithms.ir.alternatives import exclusive, joined
-from algorithms.ir.expr import Coords, ScheduleError
+from algorithms.ir.expr import Coords, ScheduleError, total
 from algorithms.ir.schedule import Op, TensorType, Value
 from algorithms.ir.tokens import Tokens
 from algorithms.ir.trace import tracing
@@ -49,7 +49,7 @@ def _join(xs: tuple[Value, ...], tokens: Tokens) -> Value:
         return xs[0]
     if exclusive([x.tokens for x in xs], tracing().mesh.grid()):
         return either(xs, tokens)
-    kind = TensorType(tokens.count, xs[0].type.width, xs[0].type.dtype)
+    kind = TensorType(total(*[x.type.rows for x in xs]), xs[0].type.width, xs[0].type.dtype)
     return tracing().emit("join", xs, [(kind, tokens)])[0]
 
 

@@ -57,12 +57,12 @@ def transfers(op: Op, mesh: Mesh, ways: Mapping[str, str] = USUAL) -> Iterator[T
     if op.kind == "permute":
         yield _permuted(op, mesh)
         return
-    groups = mesh.groups(op.over)
+    groups, size_of = mesh.groups(op.over), block_nbytes(op, mesh)
     for number, one in enumerate(rounds(op, mesh, ways)):
         shift = (one.dst - one.src) % groups.shape[1]
         channels = [np.arange(len(shift))] if _single(one) else [np.flatnonzero(shift == s) for s in np.unique(shift)]
         for channel, part in enumerate(channels):
-            nbytes = block_nbytes(op, mesh, one.blocks[part]).sum(-1)
+            nbytes = size_of(one.blocks[part]).sum(-1)
             yield Transfer(number, channel, *_spread(groups, one.src[part], one.dst[part], nbytes), one.combine)
 
 

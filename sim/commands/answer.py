@@ -92,6 +92,8 @@ def _routing(site: Site, repeats: int) -> str:
     pairs, most = site.network.choices
     if site.routing.name == "ideal":
         return "ideal: every flow is split equally over its equal paths"
+    if site.routing.name == "adaptive":
+        return f"adaptive: {pairs:,} pairs of ranks that send have a choice of paths, up to {most:,}" if pairs else ""
     chosen = "static, the first of equal paths"
     if site.routing.varies:
         chosen = "ecmp" if repeats > 1 else f"ecmp, seed {site.routing.seed}"

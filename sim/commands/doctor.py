@@ -22,6 +22,7 @@ LIBRARIES = (
     "simpy",
     "click",
     "rich",
+    "matplotlib",
     "mpi4py",
     "mpich",
     "cupy-cuda12x",

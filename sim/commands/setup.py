@@ -11,6 +11,7 @@ import click
 
 from algorithms import unknown
 from algorithms.options import Asked, as_record, job_from, model_from, problems_from
+from sim.commands.outputs import fault
 
 if TYPE_CHECKING:
     from algorithms.ir import Attention
@@ -72,7 +73,8 @@ _OPTIONS = (
         "--routing",
         metavar="NAME",
         help="Which of its equal paths a flow takes: static (the first), ecmp[:seed=N] (by a hash of both ends), ideal "
-        "(split equally over all).  [default: ecmp on a fat_tree, else static]",
+        "(split equally over all), adaptive (by the load of the others; on a dragonfly also a detour).  "
+        "[default: the fabric's: ecmp on trees, adaptive on a dragonfly, else static]",
     ),
     click.option(
         "--per",
@@ -190,23 +192,7 @@ def set_up(asked: Asked, wanted: Wanted, named: Named) -> Setup:
 def _check_files(wanted: Wanted) -> None:
     """Refuse an output that could not be written, before the work."""
     for name, path in (("--trace", wanted.trace), ("--timeline", wanted.timeline)):
-        if path is not None and (fault := _fault(path)):
-            raise ValueError(f"{name} {path} {fault}")
+        if path is not None and (wrong := fault(path)):
+            raise ValueError(f"{name} {path} {wrong}")
     if wanted.trace and wanted.timeline and os.path.abspath(wanted.trace) == os.path.abspath(wanted.timeline):
         raise ValueError(f"--trace and --timeline name one file, {wanted.trace}: they are two")
-
-
-def _fault(path: str) -> str:
-    """Why a file cannot be written; empty if nothing is known against it."""
-    folder = os.path.dirname(os.path.abspath(path))
-    if not path or os.path.isdir(path):
-        return "is a folder"
-    if not os.path.isdir(folder):
-        return "is in no folder that exists"
-    try:
-        os.stat(path)
-    except FileNotFoundError:
-        return "" if os.access(folder, os.W_OK) else "is in a folder that cannot be written"
-    except OSError as error:
-        return f"cannot be written: {error.strerror}"
-    return ""

@@ -8,15 +8,24 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sim.commands.pictures import Wanted, picture_options
+from sim.commands.topology_check import command as check_command
+from sim.commands.topology_import import import_command
 from topologies.options import Named, cluster_options
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from topologies.describe import Row
 
 
 @click.group("topology", no_args_is_help=False)
 def command() -> None:
-    """List or show the clusters that are known."""
+    """List, show, check or import clusters."""
+
+
+command.add_command(check_command)
+command.add_command(import_command)
 
 
 @command.command("list")
@@ -31,18 +40,19 @@ def list_command(as_json: bool) -> None:
     if as_json:
         choices = {name: fabrics.options(fabrics.find(name)) for name in joins}
         answer = {"schema": "ringloom.topologies/1", "topologies": known, "fabrics": joins, "fabric_options": choices}
+        answer["common_fabric_options"] = dict(fabrics.COMMON)
         json.dump(answer, sys.stdout, indent=1)
         sys.stdout.write("\n")
         return
     width = max(map(len, (*known, *joins)))
     for name, text in known.items():
         click.echo(f"{name:<{width}}  {text}")
-    click.echo("\nfabrics (--fabric NAME:KEY=VALUE,...):")
+    click.echo(f"\nfabrics (--fabric NAME:KEY=VALUE,...; any takes{_choices(fabrics.COMMON)} too):")
     for name, text in joins.items():
         click.echo(f"{name:<{width}}  {text}{_choices(fabrics.options(fabrics.find(name)))}")
 
 
-def _choices(options: dict[str, float | None]) -> str:
+def _choices(options: Mapping[str, float | None]) -> str:
     """What can be chosen, with its default where that is a number."""
     shown = (key if value is None else f"{key}={value:g}" for key, value in options.items())
     return f" [{', '.join(shown)}]" if options else ""
@@ -57,14 +67,17 @@ def _about(doc: str) -> str:
 @command.command("show")
 @click.argument("name", required=False)
 @cluster_options
+@picture_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout, and nothing else there.")
-def show_command(name: str | None, named: Named, as_json: bool) -> None:
+def show_command(name: str | None, named: Named, wanted: Wanted, as_json: bool) -> None:
     """Show what the cluster NAME is made of, how fast it is, and who says so."""
     from dataclasses import asdict, replace
 
     from topologies.describe import describe
 
+    wanted.files()  # refused before the work
     graph, used = replace(named, cluster=name or named.cluster).build()
+    wanted.draw(graph)
     rows = describe(graph)
     if as_json:
         answer = {"schema": "ringloom.topology/1", "name": graph.graph["name"], "gpus": used}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.ir.alike import alike
+from algorithms.ir.alike import alike, orders
 from algorithms.ir.expr import Coord
 from algorithms.ir.layout import LAYOUTS, layout
 from algorithms.ir.mask import CAUSAL, FULL, Mask
@@ -29,6 +29,28 @@ def test_tiles_that_are_alike_have_equal_counts(mask, kind, n, p, shift):
         wide = np.broadcast_to(count, p)
         for one in np.unique(code):
             assert len(set(wide[code == one].tolist())) == 1
+
+
+@given(PLAIN, KINDS, st.integers(4, 40), st.integers(1, 4), st.integers(1, 3), st.integers(0, 8), st.booleans())
+def test_tiles_of_gathered_blocks_that_are_alike_have_equal_counts(mask, kind, each, w, u, shift, apart):
+    # as in usp: the blocks that a ring place gathers are w apart, or neighbours
+    i, a, grid = Coord("i", w), Coord("a", u), {"i": np.arange(w)[:, None], "a": np.arange(u)[None, :]}
+    deal, moved = layout(kind, 10 * each * w * u, w * u), (i - shift) % w
+    queries, keys = (gather(Block(deal, a * w + n if apart else n * u + a), {"a": u}) for n in (i, moved))
+
+    for rows, cols in ((queries, keys), (queries, Block(deal, i * u)), (Block(deal, moved * u), keys)):
+        _, code = orders(mask, rows, cols, grid)
+        counts = count_pairs(mask, rows.runs(grid), cols.runs(grid))
+        wide = [np.broadcast_to(x, (w, u)) for x in (code, *counts)]
+        for one in np.unique(wide[0]):
+            assert len({(int(x), int(y)) for x, y in zip(*(x[wide[0] == one] for x in wide[1:]), strict=True)}) == 1
+
+
+@pytest.mark.parametrize("n", [67, 12, 4])
+def test_gathered_blocks_of_uneven_lengths_or_of_few_tokens_are_looked_at_one_by_one(n):
+    i, grid = Coord("i", 4), {"i": np.arange(4)}
+    block = Block(layout("contiguous", n, 4), i)
+    assert orders(CAUSAL, block, gather(block, {"i": 4}), grid) is None
 
 
 def test_a_ring_has_three_kinds_of_tile_at_most():

@@ -5,6 +5,7 @@ import pytest
 
 import algorithms
 from algorithms.ir import Inapplicable, Mesh
+from algorithms.ir.expr import Const
 from algorithms.ops import work
 from algorithms.ways.transfers import transfers
 from tests.algorithms.tracing import small
@@ -31,6 +32,16 @@ def test_every_step_uses_every_link_of_a_full_mesh_once(p):
     for step in range(p - 1):
         each = moves[step * (p - 1) : (step + 1) * (p - 1)]
         assert sorted((src, int(dst)) for one in each for src, dst in enumerate(one.dst)) == everything
+
+
+@pytest.mark.parametrize("layout", ["zigzag", "striped", "contiguous"])
+def test_a_part_of_an_even_block_has_the_same_length_on_every_rank(layout):
+    traced = schedule(5, 10 * 13, layout=layout)  # 26 tokens a rank, in 4 parts
+    parts = [v for op in permutes(traced) for v in op.outputs]
+
+    assert all(isinstance(v.type.rows, Const) for v in parts)
+    for v in parts:
+        assert (v.tokens.runs(traced.mesh.grid()).count.sum(-1) == v.type.rows.value).all()
 
 
 @pytest.mark.parametrize("p", SIZES)

@@ -2,7 +2,7 @@
 
     python -m tests.bench.growth [SVG]
 
-needs the extra `bench` (matplotlib). Each point is a process of its own, its second run, in processor seconds. A line
+Each point is a process of its own, its second run, in processor seconds. A line
 ends where the next point would take too long. SimGrid's line is there where SimGrid is (see compare_simgrid.py).
 """
 

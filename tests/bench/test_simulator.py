@@ -10,13 +10,17 @@ import pytest
 
 from algorithms import find
 from algorithms.ir import Attention, Mesh
+from algorithms.ways import DEFAULT
+from sim.lower import lower
 from sim.network import Network
+from sim.program import freeze
+from sim.routing import Routing
 from sim.simulate import Site, simulate
 from topologies.dgx import dgx_h100
 from topologies.options import build
 
 pytestmark = pytest.mark.benchmark
-FABRICS = ["rail:oversubscription=2", "fat_tree:oversubscription=2"]
+FABRICS = ["rail:oversubscription=2", "fat_tree:oversubscription=2", "superpod", "dragonfly", "torus"]
 
 
 def problem(ranks, mask, layout):
@@ -31,7 +35,7 @@ def test_trace_a_zigzag_ring(benchmark, ranks):
 
 
 @pytest.mark.parametrize("nodes", [128, 2048])
-@pytest.mark.parametrize("fabric", FABRICS)
+@pytest.mark.parametrize("fabric", [*FABRICS, "rail_only", "single", "rail:nics=4,pxn=1,gpudirect=0"])
 def test_build_a_graph(benchmark, fabric, nodes):
     graph, _ = benchmark.pedantic(build, ("dgx_h100", nodes, None, fabric), rounds=3, warmup_rounds=1)
     benchmark.extra_info["peak_rss_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
@@ -51,6 +55,23 @@ def test_find_routes_of_1024(benchmark, fabric, pairs):
         lambda network: network.route(source, target), setup=lambda: ((Network(graph),), {}), rounds=3, warmup_rounds=1
     )
     assert len(routes) == len(source)
+
+
+@pytest.mark.parametrize("name, axes", [("ring", {"ring": 1024}), ("attention2d", {"row": 32, "col": 32})])
+@pytest.mark.parametrize("fabric", FABRICS)
+def test_find_the_adaptive_routes_of_a_schedule(benchmark, fabric, name, axes):
+    site = Site(build("dgx_h100", 128, None, fabric)[0], routing=Routing("adaptive"))
+    schedule = find(name)["prefill"](problem(1024, "full", "contiguous"), Mesh(**axes))
+    ends = freeze(lower(schedule, site.machine, DEFAULT).program, site.network).bare.dst
+    source = np.broadcast_to(np.arange(1024), ends.shape)
+    target = np.where(ends < 0, source, ends)
+    routes = benchmark.pedantic(
+        lambda network: network.route(source.ravel(), target.ravel()),
+        setup=lambda: ((site.network.routed(site.routing),), {}),
+        rounds=3,
+        warmup_rounds=1,
+    )
+    assert len(routes) == ends.size
 
 
 @pytest.mark.parametrize("mask, layout", [("full", "contiguous"), ("causal", "zigzag")])

@@ -21,9 +21,10 @@ def test_every_topology_is_listed_with_what_it_is(capsys):
     assert not any("Return" in line for line in lines)
     assert any(line.endswith("  DGX H100 machines: eight H100 on NVSwitch, one NIC per GPU.") for line in lines)
     heading, *lines = joins.splitlines()
+    assert heading.endswith("; any takes [nics, gbit, pxn=0, gpudirect=1] too):")
     assert heading.startswith("fabrics (--fabric NAME")
     assert [line.split()[0] for line in lines] == fabrics.names()
-    assert lines[0].endswith("By a fat tree of two or three tiers. [oversubscription=1, leaf, spines, ports=64, tiers]")
+    assert lines[1].endswith("By a fat tree of two or three tiers. [oversubscription=1, leaf, spines, ports=64, tiers]")
 
 
 def test_the_list_for_programs_has_what_can_be_chosen(capsys):
@@ -33,6 +34,7 @@ def test_the_list_for_programs_has_what_can_be_chosen(capsys):
     assert list(found["topologies"]) == topologies.names()
     assert list(found["fabrics"]) == fabrics.names()
     assert found["fabric_options"]["rail"] == {"oversubscription": 1.0}
+    assert found["common_fabric_options"] == {"nics": None, "gbit": None, "pxn": 0, "gpudirect": 1}
     assert found["fabric_options"]["fat_tree"]["leaf"] is None
 
 

@@ -51,9 +51,10 @@ def test_each_rank_gets_its_own_seconds_and_bytes(case, graph, mask, layout, n, 
     for op in schedule.ops:
         if op.stream is None and op.kind != "load":
             alone = site.machine.seconds(op, schedule.problem, mesh.grid(), mesh.shape)
-            seconds, flop = tiles.seconds(op)
+            seconds, flop, by = tiles.seconds(op)
             assert (np.broadcast_to(seconds.at(), 8) == mesh.spread(alone)).all()
             assert flop == mesh.spread(work(op, mesh.grid()).flop).sum()
+            assert by.sum() == pytest.approx(mesh.spread(alone).sum())
     lowered = lower(schedule, site.machine, DEFAULT)
     for op, sent in zip(schedule.ops, lowered.sent, strict=True):
         moved = list(transfers(op, mesh)) if op.stream is not None else []

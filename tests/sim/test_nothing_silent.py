@@ -101,6 +101,24 @@ def test_a_run_that_takes_long_because_its_flows_crowd_the_links_is_left_out_of_
     assert {one.algorithm for one in alone.results} == {"tasp"}
 
 
+def test_what_is_too_crowded_is_lowered_in_one_layout_of_a_mesh(monkeypatch):
+    lowered = []
+
+    def noted(schedule, *more):
+        lowered.append(schedule.name)
+        return lower(schedule, *more)
+
+    monkeypatch.setattr("sim.fastest.SMALL", 0)
+    monkeypatch.setattr("sim.compare.LONG", 0.01)
+    monkeypatch.setattr("sim.simulate.lower", noted)
+    problem, site = Attention(16, 4, 64, 4099, 4099, mask="causal"), Site(dgx_h100(2))
+
+    found = compare({name: find(name) for name in ("ring", "tasp")}, problem, Job(1, 16, 1), site)
+
+    assert lowered == ["ring"] * 3 + ["tasp"]  # zigzag, striped and contiguous, but for what is refused
+    assert [one.algorithm for one in found.inapplicable] == ["tasp"]
+
+
 @pytest.mark.parametrize("streams, times", [(1, 1), (2, 1), (8, 8), (63, 496)])
 def test_what_many_streams_add_to_a_run_is_said_too(streams, times):
     assert estimate.crowding(streams) == pytest.approx(times, rel=1e-3)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import topologies
 from sim.network import Network
 from sim.routing import Routing
 from tests.sim.graphs import cable, gpus, star, two_level, us
@@ -72,6 +73,19 @@ def test_a_gpu_is_passed_through_only_where_there_is_no_other_path():
     for rank in range(4):
         cable(graph, f"gpu{rank}", "far switch", 1e9, 100 * us)
     assert _nodes(Network(graph), 0, 2) == ["gpu0", "far switch", "gpu2"]
+
+
+@pytest.mark.parametrize("name", topologies.names())
+def test_no_route_between_two_gpus_of_a_machine_leaves_it(name):
+    graph = topologies.find(name)(4 if name.startswith("tpu") else 2)
+    network = Network(graph)
+    source, target = np.divmod(np.arange(network.ranks**2), network.ranks)
+    machine = np.array([graph.nodes[gpu].get("host", gpu) for gpu in network.gpus])
+    together = machine[source] == machine[target]
+
+    routes = network.route(source[together], target[together])
+
+    assert not {network.kinds[link] for link in set(routes.flat) - {network.pad}} & {"nic", "fabric"}
 
 
 def test_among_equal_paths_the_lowest_node_wins():

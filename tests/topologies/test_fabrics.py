@@ -153,7 +153,7 @@ def test_whatever_the_numbers_a_tree_joins_all_or_says_why_not(machines, nics, p
 
 
 def test_the_folder_is_listed():
-    assert fabrics.names() == ["fat_tree", "rail", "single"]
+    assert fabrics.names() == ["dragonfly", "fat_tree", "rail", "rail_only", "single", "superpod", "torus"]
     assert set(fabrics.names()).isdisjoint(topologies.names())
     for name in fabrics.names():
         assert fabrics.find(name).__name__ == name

@@ -200,7 +200,10 @@ def test_a_fabric_of_the_callers_own_joins_our_machines(tmp_path, capsys):
         ("nothing", "^G7: every GPU reaches every other: no path from"),
         ("absent", "no function 'absent' in"),
         ("planes:count=0", "count of fabric .*planes must be at least 1, got 0"),
-        ("planes:size=1", "no option for fabric .*planes: 'size': expected one of count, slow"),
+        (
+            "planes:size=1",
+            "no option for fabric .*planes: 'size': expected one of count, gbit, gpudirect, nics, pxn, slow",
+        ),
         ("", "names no function: write"),
     ],
 )

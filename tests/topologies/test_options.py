@@ -18,7 +18,7 @@ from topologies.options import build, cluster_options
         ("dgx_h100", 8, 64, "dgx_h100(8)", 64),
         ("dgx_h100", None, 3, "dgx_h100(1)", 3),
         ("dgx_h100", 1, 3, "dgx_h100(1)", 3),
-        ("perlmutter", None, 12, "perlmutter(3)", 12),
+        ("perlmutter", None, 12, "perlmutter(3) on dragonfly", 12),
         ("gb200_nvl72", None, 64, "gb200_nvl72(1)", 64),
         ("gb200_nvl72", 2, None, "gb200_nvl72(2)", 144),
         ("two_level", 2, None, "two_level(2, 8)", 16),
@@ -88,11 +88,21 @@ def test_a_fabric_with_options_names_the_cluster(fabric, name):
 @pytest.mark.parametrize(
     ("cluster", "nodes", "fabric", "message"),
     [
-        ("dgx_h100", 4, "fattree", "no fabric 'fattree': expected one of fat_tree, rail, single; nearest is fat_tree$"),
+        (
+            "dgx_h100",
+            4,
+            "fattree",
+            "no fabric 'fattree': expected one of dragonfly, fat_tree, rail, .*; nearest is fat_tree$",
+        ),
         ("dgx_h100", 4, "", "no fabric ''"),
         ("dgx_h100", 4, "x" * 500, "no fabric 'x{57}...'"),
         ("dgx_h100", 4, "fat_tree:leafs=8", "no option for fabric fat_tree: 'leafs': .*; nearest is leaf$"),
-        ("dgx_h100", 4, "single:leaf=8", "no option for fabric single: 'leaf': expected one of none$"),
+        (
+            "dgx_h100",
+            4,
+            "single:leaf=8",
+            "no option for fabric single: 'leaf': expected one of gbit, gpudirect, nics, pxn$",
+        ),
         ("dgx_h100", 4, "fat_tree:", "fabric fat_tree takes KEY=VALUE, separated by commas: got ''"),
         ("dgx_h100", 4, "fat_tree:leaf", "takes KEY=VALUE, separated by commas: got 'leaf'"),
         ("dgx_h100", 4, "fat_tree:leaf=8,leaf=9", "fabric fat_tree has leaf twice"),

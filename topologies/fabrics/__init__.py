@@ -2,19 +2,21 @@
 
 A fabric is given a graph, the NICs of each machine in it and what they are made of, and adds switches and cables. What
 can be chosen are keyword arguments with defaults: `fat_tree:oversubscription=2` is `partial(fat_tree,
-oversubscription=2.0)`. Adding a file adds it to names().
+oversubscription=2.0)`. How machines are attached to it, COMMON, can be chosen on every fabric in the same way, and is
+taken out again by topologies.attach. Adding a file adds it to names().
 """
 
-import difflib
 import importlib
 import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from topologies.units import parse_whole
+from topologies.wording import cut, unknown
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 Fabric = Callable[..., None]  # (graph, NICs of each machine, their make)
 DEFAULT = "rail"
+COMMON: Mapping[str, float | None] = MappingProxyType({"nics": None, "gbit": None, "pxn": 0, "gpudirect": 1})
+FRACTIONAL = ("gbit",)  # of the options without a default, those that need not be whole
 MOST = 1e6  # of any option: beyond it a number is a mistake
 
 
@@ -42,7 +46,7 @@ def find(name: str) -> Fabric:
 
         return load_fabric(name)
     if name not in names():
-        raise ValueError(_unknown("fabric", name, names()))
+        raise ValueError(unknown("fabric", name, names()))
     fabric: Fabric = getattr(importlib.import_module(f"{__name__}.{name}"), name)
     return fabric
 
@@ -53,7 +57,7 @@ def is_own(text: str) -> bool:
 
 
 def options(fabric: Fabric) -> dict[str, float | None]:
-    """Return what can be chosen, with its default; None: as the docstring says."""
+    """Return what can be chosen of this fabric, besides COMMON, with its default; None: as the docstring says."""
     parameters = inspect.signature(fabric).parameters.values()
     return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
@@ -68,16 +72,17 @@ def parse(text: str) -> Fabric:
     name, colon, more = (file[2] if file[1] else text.strip()).partition(":")
     name = f"{file[0]}.py:{name}" if file[1] else name
     fabric, chosen = find(name), {}
-    known = options(fabric)
+    known = {**COMMON, **options(fabric)}
     for entry in more.split(",") if colon else ():
         key, equals, number = (part.strip() for part in entry.partition("="))
         if not equals:
-            raise ValueError(f"fabric {name} takes KEY=VALUE, separated by commas: got {_cut(entry)!r}")
+            raise ValueError(f"fabric {name} takes KEY=VALUE, separated by commas: got {cut(entry)!r}")
         if key not in known:
-            raise ValueError(_unknown(f"option for fabric {name}:", key, known or ["none"]))
+            raise ValueError(unknown(f"option for fabric {name}:", key, known))
         if key in chosen:
             raise ValueError(f"fabric {name} has {key} twice")
-        chosen[key] = _number(f"{key} of fabric {name}", number, known[key])
+        whole = key not in FRACTIONAL and not isinstance(known[key], float)
+        chosen[key] = _number(f"{key} of fabric {name}", number, whole, 0 if key in COMMON else 1)
     return partial(fabric, **chosen) if chosen else fabric
 
 
@@ -89,6 +94,15 @@ def label(fabric: Fabric) -> str:
     return label(fabric.func) + (f"({', '.join(chosen)})" if chosen else "")
 
 
+def split(fabric: Fabric) -> tuple[Fabric, dict[str, float]]:
+    """Return the fabric without the options that all have, and what was chosen of these."""
+    if not isinstance(fabric, partial):
+        return fabric, {}
+    chosen = {key: value for key, value in fabric.keywords.items() if key in COMMON and key not in options(fabric.func)}
+    own = {key: value for key, value in fabric.keywords.items() if key not in chosen}
+    return (partial(fabric.func, *fabric.args, **own) if own or fabric.args else fabric.func), chosen
+
+
 def join(graph: "nx.DiGraph", nics: Sequence[Sequence[str]], network: "Network", fabric: Fabric) -> None:
     """Join machines by a fabric, and name the graph after it; a single machine needs none and gets none.
 
@@ -96,13 +110,35 @@ def join(graph: "nx.DiGraph", nics: Sequence[Sequence[str]], network: "Network",
         graph: is given the switches and cables, and the sources and assumptions of their numbers.
         nics: for each machine its NICs in order.
         network: what NICs and switches are made of.
+    Raises:
+        ValueError: options about the machines were chosen, of which only topologies.cluster makes something.
     """
     if len(nics) == 1:
         return
+    if chosen := split(fabric)[1]:
+        name = graph.graph.get("name", "the cluster")
+        raise ValueError(f"{', '.join(chosen)} of a fabric are for machines joined by cluster(): {name} joins its own")
     fabric(graph, nics, network)
+    named(graph, fabric)
+
+
+def named(graph: "nx.DiGraph", fabric: Fabric) -> None:
+    """Name a graph after the fabric that joins it."""
     graph.graph["fabric"] = label(fabric)
     if graph.graph["fabric"] != DEFAULT:
         graph.graph["name"] += f" on {graph.graph['fabric']}"
+
+
+def alike(nics: Sequence[Sequence[str]], name: str) -> int:
+    """Return how many NICs each machine has, for a fabric in which NIC i of every machine goes to one place.
+
+    Raises:
+        ValueError: machines differ.
+    """
+    counts = [len(machine) for machine in nics]
+    if min(counts) != max(counts):
+        raise ValueError(f"{name} takes NIC i of every machine: machines have from {min(counts)} to {max(counts)}")
+    return counts[0]
 
 
 def ratio(value: float, name: str) -> float:
@@ -116,27 +152,29 @@ def ratio(value: float, name: str) -> float:
     return value
 
 
-def _number(what: str, text: str, default: float | None) -> float:
-    """Read a number of the kind that an option's default is: whole, unless that is a float."""
-    if not isinstance(default, float):
-        return parse_whole(text, what, maximum=int(MOST))
+def uplinks(fabric: str, option: str, down: int, oversubscription: float, hint: str = "") -> int:
+    """Return the uplinks of a leaf, each as fast as one of the NICs below it.
+
+    Raises:
+        ValueError: these are no whole number.
+    """
+    up = down / oversubscription
+    if round(up) < 1 or abs(up - round(up)) > 1e-9 * up:
+        raise ValueError(
+            f"a leaf of {fabric} has {option}={down} over oversubscription={oversubscription:g}, {up:.4g} uplinks: "
+            f"no whole number{hint}"
+        )
+    return round(up)
+
+
+def _number(what: str, text: str, whole: bool, minimum: int) -> float:
+    """Read the number of an option."""
+    if whole:
+        return parse_whole(text, what, minimum, int(MOST))
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise ValueError(f"{what} must be a number, got {_cut(text)!r}")
+        raise ValueError(f"{what} must be a number, got {cut(text)!r}")
     return value
-
-
-def _unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """Say that there is no such name, which there are, and which is nearest."""
-    known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"; nearest is {near[0]}" if near else ""
-    return f"no {what} {_cut(name)!r}: expected one of {', '.join(known)}{hint}"
-
-
-def _cut(text: str) -> str:
-    """Return a text, cut to a length that fits a line."""
-    return text if len(text) <= 60 else text[:57] + "..."

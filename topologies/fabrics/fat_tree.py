@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from topologies.fabrics import MOST, ratio
-from topologies.links import cable
+from topologies.fabrics import MOST, ratio, uplinks
+from topologies.links import cables
 from topologies.nics import Network
 from topologies.units import in_range
 
@@ -72,13 +72,11 @@ def fat_tree(
     """
     names = list(chain.from_iterable(nics))
     shape = _shape(len(names), oversubscription, leaf, spines, ports, tiers)
-    for number, nic in enumerate(names):
-        graph.add_node(f"leaf{number // shape.leaf}", kind="switch")
-        cable(graph, nic, f"leaf{number // shape.leaf}", network.port())
-    link = network.between(shape.width)
-    for lower, upper in _cables(shape):
-        graph.add_node(upper, kind="switch")
-        cable(graph, lower, upper, link)
+    ups = list(_cables(shape))
+    graph.add_nodes_from((f"leaf{leaf}" for leaf in range(shape.leaves)), kind="switch")
+    graph.add_nodes_from((upper for _, upper in ups), kind="switch")
+    cables(graph, ((nic, f"leaf{number // shape.leaf}") for number, nic in enumerate(names)), network.port())
+    cables(graph, ups, network.between(shape.width))
     graph.graph["routing"] = "ecmp"
     _account(graph, network, shape, oversubscription, ports)
 
@@ -95,7 +93,7 @@ def _shape(
     pod = in_range(ports, "ports of fat_tree", 2, int(MOST)) // 2
     leaf = in_range(pod if leaf is None else leaf, "leaf of fat_tree", maximum=int(MOST))
     if spines is None:
-        spines = _uplinks(leaf, oversubscription)
+        spines = uplinks("fat_tree", "leaf", leaf, oversubscription, "; say how many spines")
     in_range(spines, "spines of fat_tree", maximum=int(MOST))
     if leaf + spines > ports:
         raise ValueError(f"a leaf of fat_tree has {leaf} NICs and {spines} spines: a switch has ports={ports}")
@@ -109,17 +107,6 @@ def _shape(
         )
     pods = -(-leaves // pod) if tiers == 3 else 0
     return Shape(leaf, leaves, spines, pod, pods, leaf / oversubscription / spines)
-
-
-def _uplinks(leaf: int, oversubscription: float) -> int:
-    """Return the uplinks of a leaf, each as fast as a NIC."""
-    uplinks = leaf / oversubscription
-    if round(uplinks) < 1 or abs(uplinks - round(uplinks)) > 1e-9 * uplinks:
-        raise ValueError(
-            f"a leaf of fat_tree has leaf={leaf} over oversubscription={oversubscription:g}, {uplinks:.4g} uplinks: "
-            "no whole number; say how many spines"
-        )
-    return round(uplinks)
 
 
 def _cables(shape: Shape) -> Iterator[tuple[str, str]]:

@@ -8,8 +8,8 @@ node0/nic0   node1/nic0        node0/nic1   node1/nic1
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from topologies.fabrics import ratio
-from topologies.links import cable
+from topologies.fabrics import alike, ratio
+from topologies.links import cable, cables
 from topologies.nics import Network
 
 if TYPE_CHECKING:
@@ -26,14 +26,15 @@ def rail(
     Args:
         graph, nics, network: as topologies.fabrics.join has them; each machine has as many NICs.
         oversubscription: bytes/s of a rail's NICs together, over those of its link to the spine; 1 blocks nobody.
+    Raises:
+        ValueError: a number out of range, or machines that differ in their NICs.
     """
     ratio(oversubscription, "oversubscription of rail")
-    machines, rails = len(nics), len(nics[0])
+    machines, rails = len(nics), alike(nics, "rail")
     uplink = network.between(machines / oversubscription)
     for i in range(rails):
         graph.add_node(f"rail{i}", kind="switch")
-        for machine in nics:
-            cable(graph, machine[i], f"rail{i}", network.port())
+        cables(graph, ((machine[i], f"rail{i}") for machine in nics), network.port())
         if rails > 1:
             graph.add_node("spine", kind="switch")
             cable(graph, f"rail{i}", "spine", uplink)

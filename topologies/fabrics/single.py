@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from topologies.links import cable
+from topologies.links import cables
 from topologies.nics import Network
 
 if TYPE_CHECKING:
@@ -17,9 +17,7 @@ def single(graph: "nx.DiGraph", nics: Sequence[Sequence[str]], network: Network)
         graph, nics, network: as topologies.fabrics.join has them.
     """
     graph.add_node("switch", kind="switch")
-    for machine in nics:
-        for nic in machine:
-            cable(graph, nic, "switch", network.port())
+    cables(graph, ((nic, "switch") for machine in nics for nic in machine), network.port())
     network.account(graph)
     graph.graph["assumptions"].append(
         "nic: all are on one switch, however many there are; a real one has 32 to 64 ports"

@@ -1,7 +1,7 @@
 """What a file says of a machine, of a network, or of both; nothing here was assumed.
 
 A reader turns a text into one of these; what the text does not say stays None. Assumptions are made later, in one
-place (topologies.files.build), and each is listed with its reason.
+place (topologies.files.assembly), and each is listed with its reason.
 """
 
 from collections.abc import Mapping
@@ -135,5 +135,5 @@ class FileError(ValueError):
     """A file cannot be used; the message is one line: the file, the place, what is missing or wrong."""
 
     def __init__(self, file: str, wrong: str, line: int | None = None) -> None:
-        file = file if file.isprintable() else repr(file)
+        file = file if file and file.isprintable() else repr(file)
         super().__init__(f"{file}{f', line {line}' if line else ''}: {wrong}")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from topologies.files.facts import FileError
-from topologies.files.paste import ELLIPSIS, quoted, several
+from topologies.files.text.paste import ELLIPSIS, quoted, several
 
 MOST = 1024  # devices in one table
 MOST_TABLES = 16  # in one file

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping
 
-from topologies.files.matrix import TITLE, Matrix, Row
-from topologies.files.paste import quoted, several, some
+from topologies.files.text.matrix import TITLE, Matrix, Row
+from topologies.files.text.paste import quoted, several, some
 
 NUMA_TITLES = ("numa affinity", "numa")  # `NUMA` in headers made by hand
 AFFINITY = re.compile(r"[0-9][0-9,-]*|N/A")
