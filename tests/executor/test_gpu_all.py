@@ -15,7 +15,10 @@ from tests.executor.ranks import ROOT, clean
 from tests.gpu import emulated
 from tests.gpu.unpack import unpack
 
-pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="all.sh needs bash")
+pytestmark = [
+    pytest.mark.xdist_group("mpi"),
+    pytest.mark.skipif(shutil.which("bash") is None, reason="all.sh needs bash"),
+]
 HAS_GPU = importlib.util.find_spec("cupy") is not None
 needs_compiler = pytest.mark.skipif(emulated.COMPILER is None, reason=emulated.MISSING)
 

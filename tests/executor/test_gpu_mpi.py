@@ -10,7 +10,7 @@ from tests.gpu import emulated
 SOURCE = "import sys; from tests.gpu.over_mpi import main; import json; main(**json.loads(sys.argv[1]))"
 TRANSPORTS = ("staged", "cuda-aware", "nccl")
 
-pytestmark = needs_mpi
+pytestmark = [*needs_mpi, pytest.mark.skipif(emulated.COMPILER is None, reason=emulated.MISSING)]
 
 
 def played(ranks, names=(), kernel="numpy", transport="staged", ways=None, forget=()):
@@ -30,7 +30,6 @@ def test_every_algorithm_is_exact_on_every_transport(ranks, transport):
     assert said["ran"] > 50
 
 
-@pytest.mark.skipif(emulated.COMPILER is None, reason=emulated.MISSING)
 def test_the_kernel_of_gpus_serves_the_executor_of_gpus():
     done, said = played(2, ["ring", "attention2d", "tree"], kernel="cuda")
 
