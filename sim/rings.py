@@ -17,6 +17,7 @@ from itertools import permutations
 import numpy as np
 
 from algorithms.ways import hamilton
+from sim import torus
 from sim.flows import Flows, busbw, uses
 from sim.islands import ports
 from sim.network import Network
@@ -61,8 +62,12 @@ def inside(network: Network, ranks: list[int]) -> list[Ring]:
 
 
 def _plain(network: Network, ranks: list[int]) -> list[list[Ring]]:
-    """Return sets of rings that need no search: in the order of ranks, to and fro, and all of a full mesh."""
+    """Return sets of rings that need no search: in the order of ranks, to and fro, all of a torus or of a full mesh."""
     some = [[ranks], [ranks, [*reversed(ranks)]]]
+    shape = torus.sides(_cabled(network, ranks))
+    if shape:
+        cycles = [[ranks[place] for place in cycle] for cycle in torus.cycles(shape)]
+        some.append([ring for cycle in cycles for ring in (cycle, [*reversed(cycle)])])
     if _is_mesh(network, ranks):
         n = len(ranks)
         if n in (4, 6):  # of which no n - 1 rings use each link once: all there are use each alike
@@ -70,6 +75,18 @@ def _plain(network: Network, ranks: list[int]) -> list[list[Ring]]:
         else:
             some.append([[ranks[place] for place in cycle] for cycle in hamilton.cycles(n)])
     return some
+
+
+def _cabled(network: Network, ranks: list[int]) -> list[list[int]]:
+    """Return of each place of an island the places that it has a cable to, sorted."""
+    places = np.full(len(network.machine), -1)
+    places[network.node[ranks]] = np.arange(len(ranks))
+    tail, head = places[network.tail], places[network.head]
+    found: list[list[int]] = [[] for _ in ranks]
+    for a, b in sorted(zip(tail.tolist(), head.tolist(), strict=True)):
+        if min(a, b) >= 0:
+            found[a].append(b)
+    return found
 
 
 def _is_mesh(network: Network, ranks: list[int]) -> bool:

@@ -191,16 +191,17 @@ def assumptions(now: Bandwidths) -> Iterator[str]:
         yield f"trees: reach {TREE_SHARE:g} of the links' rate, as the collective library's own model has it"
     yield "rings and trees: reduction inside switches (NVLS, SHARP) goes beyond them and is not modelled"
     if _follows_ranks(now):
-        yield "rings: in the order of ranks; rings along the axes of a torus can reach several times as much"
+        yield "rings: in the order of ranks; rings from neighbour to neighbour can reach several times as much"
     yield "equal paths share what they carry equally; hashed ECMP is slower where flows collide"
     if now.graph.graph.get("routing") == "adaptive":
         yield "routes: the shortest; what adaptive routing sends by detours is not counted, and may carry more"
 
 
 def _follows_ranks(now: Bandwidths) -> bool:
-    """Whether rings pass an island whose GPUs are cabled to each other and which is too large to search for rings."""
+    """Whether rings follow the ranks of an island whose GPUs are cabled to each other: one too large to search."""
     from sim.walks import SEARCHED
 
     kinds = dict(now.graph.nodes(data="kind"))
     large = max(map(len, now.islands), default=0) > SEARCHED
-    return large and any(kinds[a] == kinds[b] == "gpu" for a, b in now.graph.edges)
+    in_order = any(ring[: len(now.islands[0])] == now.islands[0] for ring in now.rings)
+    return large and in_order and any(kinds[a] == kinds[b] == "gpu" for a, b in now.graph.edges)

@@ -40,14 +40,14 @@ def test_a_sound_cluster_has_its_figures_and_nothing_wrong(capsys):
 
 
 def test_figures_that_other_routes_or_rings_would_beat_say_so(capsys):
-    torus = shown(capsys, *CHECK, "tpu_v4")
+    torus, grid = (shown(capsys, *CHECK, "tpu_v4", "--gpus", chips) for chips in ("64", "32"))
     dragonfly = shown(capsys, *CHECK, "frontier", "--nodes", "2", "--fabric", "dragonfly")
     sound = shown(capsys, *CHECK, "dgx2")
 
-    assert "rings: in the order of ranks; rings along the axes of a torus" in torus
+    assert "rings: in the order of ranks; rings from neighbour to neighbour" in grid
     assert "rings, by shortest routes only; all-gather" in dragonfly
     assert "nothing wrong found, but what is by design:" in dragonfly
-    assert "order of ranks" not in sound + dragonfly
+    assert "order of ranks" not in sound + dragonfly + torus
     assert "by design" not in sound
 
 
