@@ -123,7 +123,8 @@ def _stage_switch(one: nx.DiGraph, nic: str, pcie: str) -> None:
     up, down = f"{pcie}/up", f"{pcie}/down"
     if up not in one:
         one.add_nodes_from((up, down), kind="pcie", **host_of(one, pcie))
-        lanes = [one.edges[pcie, gpu] for gpu in one.succ[pcie] if one.nodes[gpu]["kind"] == "gpu"]
+        # A GPU may be behind further switches, as under the bridges that some files show.
+        lanes = [one.edges[pcie, near] for near in one.succ[pcie] if one.nodes[near]["kind"] in ("gpu", "pcie")]
         inside = {**lanes[0], "bandwidth": sum(lane["bandwidth"] for lane in lanes), "latency": 0.0}
         cpus = [other for other in one.succ[pcie] if one.nodes[other]["kind"] == "cpu"]
         uplink = dict(one.edges[pcie, cpus[0]]) if cpus else {**lanes[0], "latency": 0.0}

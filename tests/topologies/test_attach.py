@@ -228,6 +228,21 @@ def test_without_gpudirect_gpus_of_a_switch_still_reach_each_other_through_it():
     ]
 
 
+def test_without_gpudirect_gpus_may_be_behind_further_switches():
+    one = shared(2)
+    for i in range(4):  # a bridge of its own above each GPU
+        one.remove_edges_from([(f"gpu{i}", f"pcie{i // 2}"), (f"pcie{i // 2}", f"gpu{i}")])
+        one.add_node(f"bridge{i}", kind="pcie")
+        cable(one, f"gpu{i}", f"bridge{i}", Link("pcie", 63 * GB, 1 * us))
+        cable(one, f"bridge{i}", f"pcie{i // 2}", Link("pcie", 63 * GB, 0.5 * us))
+    graph = cluster(one, 2, partial(rail, gpudirect=0))
+
+    assert way(graph, 0, 1)[0] == [f"node0/{n}" for n in ("gpu0", "bridge0", "pcie0", "bridge1", "gpu1")]
+    assert way(graph, 0, 4)[0][:7] == [
+        f"node0/{n}" for n in ("gpu0", "bridge0", "pcie0", "pcie0/up", "cpu0", "pcie0/down", "nic0")
+    ]
+
+
 @pytest.mark.parametrize(
     "cluster, fabric, message",
     [

@@ -7,7 +7,8 @@ from tests.validation.a100_box import box
 from topologies.dgx import dgx_a100, dgx_h100
 from topologies.fabrics import parse
 from topologies.findings import find
-from topologies.laws import check
+from topologies.laws import check, gpus
+from topologies.pcie import rtx4090_box
 from topologies.perlmutter import perlmutter
 from topologies.units import GB, Gbit
 
@@ -36,7 +37,7 @@ def both(a, b, bandwidth):
 def test_in_our_machines_nothing_is_wrong_that_is_not_how_they_are_built(name):
     size = 4 if name.startswith("tpu") else 2
     for one in find(topologies.find(name)(size)):
-        assert one.by_design or one.what in ("NIC traffic through the CPU", "no peer-to-peer over PCIe"), one
+        assert one.by_design, one
 
 
 PLANTED = {
@@ -155,6 +156,33 @@ def test_a_gpu_that_names_a_far_nic_is_found():
     assert found.mended().nodes["node0/gpu0"]["nic"] in ("node0/nic0", "node0/nic1")
 
 
+def test_of_nics_equally_far_the_one_that_a_gpu_names_is_told():
+    graph = box(2, ["pcie0", "pcie1"])
+    graph.nodes["node1/gpu7"]["nic"] = "node1/nic1"
+
+    (found,) = [one for one in find(graph) if not one.by_design]
+
+    assert "node1/gpu7 uses node1/nic1" in found.where
+    assert "node1/gpu6 uses node1/nic0" in found.where
+
+
+@pytest.mark.parametrize("access", [True, False])
+def test_gpus_of_a_cpu_without_peer_to_peer_access_are_by_design(access):
+    graph = rtx4090_box(2)
+    for gpu in gpus(graph):
+        graph.nodes[gpu]["peer_to_peer"] = access
+
+    found = {one.what: one for one in find(graph)}
+
+    assert ("through host memory" in found) is not access
+    if not access:
+        one = found["through host memory"]
+        assert (one.by_design, len(one.where)) == (True, 16)
+        assert "4.20 us between two GPUs of a CPU, 2.20 us with it" in one.how_bad
+        check(one.mended())
+        assert "through host memory" not in {other.what for other in find(one.mended())}
+
+
 def test_access_control_on_switches_is_found_and_mended():
     graph = box(2, NEAR, acs=True)
     check(graph)
@@ -175,4 +203,5 @@ def test_shared_nics_and_a_narrow_fabric_are_by_design():
     assert not find(one.mended())
     (other,) = find(narrow)
     assert (other.what, other.by_design, other.how_bad[:4]) == ("fabric is oversubscribed", True, "2:1,")
+    assert "bisection 400 GB/s of 800 GB/s" in other.how_bad  # 16 NICs of 50 GB/s a half
     assert not find(other.mended())

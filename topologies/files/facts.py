@@ -42,6 +42,7 @@ class Port:
         bandwidth: bytes/s in one direction.
         bus, numa: as of an Accelerator.
         guid: of the card or of its port, lower case, without 0x and leading zeros.
+        card: what it is by its PCI ids, as topologies.files.text.pci.NICS has it.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Port:
     bus: str | None = None
     numa: int | None = None
     guid: str | None = None
+    card: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class MachineFacts:
         near: pair of devices, both ways round -> one of CLASSES.
         tree: the PCIe tree with its devices, where a file has one: an nx.DiGraph of nodes of kind cpu, pcie, gpu, nic
             and links of kind pcie and socket, both ways; a link's bandwidth is None where the file does not say it.
+        cpu: vendor, family and model of its CPUs, as in GenuineIntel, 6, 143.
         peer_to_peer: whether GPUs may read each other's memory over PCIe; None: not said.
         notes: what was mended, skipped or is odd about the text, one line each.
     """
@@ -80,6 +83,7 @@ class MachineFacts:
     switched: bool | None = None
     near: Mapping[tuple[str, str], str] = field(default_factory=dict)
     tree: "nx.DiGraph | None" = None
+    cpu: tuple[str, int, int] | None = None
     peer_to_peer: bool | None = None
     notes: tuple[str, ...] = ()
 

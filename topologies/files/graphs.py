@@ -14,6 +14,9 @@ JSON and YAML hold one document, in which links share classes so that a number t
 
 `links` are one direction, `cables` both. What else stands at the top (sources, assumptions, fabric, routing) belongs to
 the graph. A speed may be left out: whoever builds the cluster assumes it, and says so.
+
+One machine with NICs, of one host or of several joined without a network, can be had many times. What its NICs are made
+of is `network: {bandwidth: 5.0e+10}`, with latency and switch_latency if these are known.
 """
 
 import os

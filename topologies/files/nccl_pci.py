@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from topologies.files.text.markup import Element
-from topologies.files.text.pci import GPUS
+from topologies.files.text.pci import GPUS, NICS
 from topologies.files.text.wording import Remarks, shown
 
 GPU, NIC, BRIDGE = re.compile("0x03|0x12"), re.compile("0x02"), "0x0604"  # how class codes begin
@@ -14,7 +14,7 @@ GCN = {"803": "gfx803", "900": "gfx900", "906": "gfx906", "908": "gfx908", "910"
 
 def model(pci: Element, gpu: Element | None, remarks: Remarks) -> str | None:
     """Return the name of a GPU by its device code, or what the document says of its architecture."""
-    code = tuple(pci.attributes.get(key, "").lower().removeprefix("0x") for key in ("vendor", "device"))
+    code = codes(pci)
     said = {} if gpu is None else gpu.attributes
     if code in GPUS:
         remarks.add(f"device 0x{code[1]} of vendor 0x{code[0]} is {GPUS[code]} in the PCI ID database")
@@ -25,6 +25,17 @@ def model(pci: Element, gpu: Element | None, remarks: Remarks) -> str | None:
     if "sm" in said:
         remarks.add(f"GPUs of compute capability {shown(said['sm'])} (sm), model not said")
     return None
+
+
+def card(pci: Element) -> str | None:
+    """Return what NIC a PCI function is by its codes, None where they are not known."""
+    return NICS.get(codes(pci), (None, 0))[0]
+
+
+def codes(pci: Element) -> tuple[str, str]:
+    """Return the vendor and device code of a PCI function, in lower case without 0x."""
+    vendor, device = (pci.attributes.get(key, "").lower().removeprefix("0x") for key in ("vendor", "device"))
+    return vendor, device
 
 
 def descendants(element: Element) -> Iterator[Element]:

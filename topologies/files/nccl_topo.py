@@ -10,7 +10,7 @@ import re
 
 from topologies.files.facts import Accelerator, FileError, MachineFacts, Port
 from topologies.files.gpu_links import Ends, pairs
-from topologies.files.nccl_pci import BRIDGE, GPU, NIC, bus_id, by_bus, descendants, model, whole
+from topologies.files.nccl_pci import BRIDGE, GPU, NIC, bus_id, by_bus, card, descendants, model, whole
 from topologies.files.pcie_tree import PcieTree
 from topologies.files.text.markup import Element, first_tag, parse
 from topologies.files.text.pci import rate
@@ -51,6 +51,7 @@ class _Reader:
         self.says_gpus = any(e.tag == "gpu" for e in devices)
         self.says_nics = any(e.tag == "net" for e in devices)
         self.numbers = by_bus(devices)
+        self.cpus: list[tuple[str, int, int]] = []
         self.hosts = sorted({cpu.attributes.get("host_hash", "") for cpu in system.all("cpu")})
 
     def facts(self) -> MachineFacts:
@@ -83,6 +84,7 @@ class _Reader:
             switched=links.switched,
             near=self.tree.classes(),
             tree=self.tree.whole(),
+            cpu=self.cpus[0] if len(set(self.cpus)) == 1 else None,
             notes=self.remarks.lines(),
         )
 
@@ -100,6 +102,9 @@ class _Reader:
             self.remarks.add("numaid of a CPU is not said", f"line {cpu.line}")
         host = self.hosts.index(cpu.attributes.get("host_hash", "")) if len(self.hosts) > 1 else None
         name = self.tree.cpu(numa, host)
+        family, kind = whole(cpu, "familyid"), whole(cpu, "modelid")
+        if family is not None and kind is not None:
+            self.cpus.append((cpu.attributes.get("vendor", "")[:40], family, kind))
         for child in cpu.children:
             if child.tag == "pci":
                 self.pci(child, name, numa)
@@ -130,7 +135,7 @@ class _Reader:
             self.gpu(pci, None, above, self.rate(pci), numa)
         elif not holders and NIC.match(code) and not self.says_nics:
             name = f"nic{self.numbers[id(pci)]}"
-            self.hang(Port(name, None, bus or None, numa), pci, above, self.rate(pci))
+            self.hang(Port(name, None, bus or None, numa, card=card(pci)), pci, above, self.rate(pci))
         elif not holders:
             kind = "a GPU without a <gpu>, perhaps not used" if GPU.match(code) else "no GPU or NIC"
             self.remarks.add(f"PCI device of class {shown(code)} is {kind}: left out", bus or f"line {pci.line}")
@@ -193,7 +198,7 @@ class _Reader:
         guid = net.attributes.get("guid", "").strip().lower().removeprefix("0x").lstrip("0")[:40] or None
         rated = speed / 1000 * Gbit if speed and speed > 0 else None
         bus = bus_id(pci) if pci.tag == "pci" else ""
-        self.hang(Port(name, rated, bus or None, numa, guid), net, above, bandwidth)
+        self.hang(Port(name, rated, bus or None, numa, guid, card(pci)), net, above, bandwidth)
 
     def hang(self, port: Port, place: Element, above: str, bandwidth: float | None) -> None:
         """Add a NIC to the tree."""

@@ -4,7 +4,9 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING
 
+from topologies.bisection import bisection
 from topologies.findings import Finding, back, widened
+from topologies.units import format_rate
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -18,16 +20,26 @@ def find(graph: "nx.DiGraph") -> list[Finding]:
     for switch, (tier, below, above) in _sums(graph, tiers(graph)).items():
         if above and below > EVEN * above:
             ratios[tier, f"{below / above:.3g}"].append(switch)
+    halves = _halves(graph) if ratios else ""
     return [
         Finding(
             "fabric is oversubscribed",
             tuple(switches),
-            f"{ratio}:1, bytes/s from below over those to above; mended: 1:1 in every tier",
+            f"{ratio}:1, bytes/s from below over those to above; {halves}mended: 1:1 in every tier",
             partial(mended, graph),
             by_design=True,
         )
         for (_, ratio), switches in ratios.items()
     ]
+
+
+def _halves(graph: "nx.DiGraph") -> str:
+    """Say what half of the GPUs can send the other half, and what it could if nothing were oversubscribed."""
+    now, full = bisection(graph), bisection(mended(graph))
+    if now is None or full is None:
+        return ""
+    bound = "" if now.is_exact and full.is_exact else "at most "
+    return f"bisection {bound}{format_rate(now.bandwidth)} of {format_rate(full.bandwidth)}; "
 
 
 def tiers(graph: "nx.DiGraph") -> dict[str, int]:

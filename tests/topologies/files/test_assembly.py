@@ -1,5 +1,6 @@
 """From files of a machine to its graph: what is read, what is assumed aloud, what is refused."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import networkx as nx
@@ -133,11 +134,41 @@ def test_a_slow_link_counts_in_part():
     assert assumed(graph, "nvlink: GPU 3: 10 of 12 links are up by nv.txt, a slow one counted in part")
 
 
-def test_files_that_count_links_differently_are_told_apart_aloud():
-    graph = built(machine(8, 12), *(status((25 * GB,) * 18, index=i, model="NVIDIA H100 80GB HBM3") for i in range(8)))
+A100, H100 = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3"
 
-    assert rate(graph, "gpu0", "nvswitch") == 300 * GB
-    assert assumed(graph, "nvlink: GPU 0, 1, 2, 3, 4, 5, 6, 7: nv.txt has 18 links up, topo.txt counts 12")
+
+@pytest.mark.parametrize("gpu", [None, "h100", "a100"])
+@pytest.mark.parametrize(
+    ("counted", "ports", "model", "wrong"),
+    [
+        (18, 12, A100, r"counts 18 NVLinks of GPU 0, nv.txt \(.*\) lists 12 of NVIDIA A100-SXM4-80GB: they must be of"),
+        (
+            12,
+            18,
+            H100,
+            r"counts 12 NVLinks of GPU 0, nv.txt \(.*\) has 18 up of NVIDIA H100 80GB HBM3: they must be of",
+        ),
+        (18, 12, None, r"counts 18 NVLinks of GPU 0, nv.txt \(.*\) lists 12: they must be of one machine"),
+    ],
+)
+def test_files_of_two_machines_are_refused_in_a_line_with_both_counts(counted, ports, model, wrong, gpu):
+    if (counted, gpu) == (12, "a100"):
+        wrong = "GPU 0 has 18 links up, A100-SXM4-80 has 12: say --gpu"
+    with pytest.raises(ValueError, match=wrong):
+        built(machine(8, counted), *(status((25 * GB,) * ports, i, model) for i in range(8)), gpu=gpu)
+
+
+def test_cables_that_a_listing_has_no_ports_for_are_refused():
+    with pytest.raises(ValueError, match=r"counts 12 NVLinks of GPU 0, nv.txt .* lists 6 of Tesla V100"):
+        built(machine(4, 4), *(status((25 * GB,) * 6, i, "Tesla V100-SXM2-32GB") for i in range(4)), gpu="a100")
+
+
+def test_one_gpu_of_more_links_up_than_are_counted_is_said_aloud():
+    counted = {pair: 11 if 3 in pair else 12 for pair in combinations(range(8), 2)}
+    graph = built(machine(8, counted), *(status((25 * GB,) * 12, index=i) for i in range(8)))
+
+    assert rate(graph, "gpu3", "nvswitch") == 275 * GB
+    assert assumed(graph, "nvlink: GPU 3: nv.txt has 12 links up, topo.txt counts 11: the lesser is taken")
 
 
 def test_more_links_up_than_the_model_has_are_refused():
@@ -317,3 +348,31 @@ def test_every_number_and_every_guess_has_its_reason():
         text.partition(": ")[2].count(";") or "." in text.partition(":")[0] for text in graph.graph["assumptions"]
     )
     assert all(";" in text for text in assumed(graph, "gpu: ") + assumed(graph, "nvlink: "))
+
+
+@pytest.mark.parametrize(
+    ("cpu", "gb"),
+    [
+        (("GenuineIntel", 6, 207), 40),
+        (("GenuineIntel", 6, 143), 22),
+        (("GenuineIntel", 6, 106), 10),
+        (("GenuineIntel", 6, 79), 6),
+        (("AuthenticAMD", 25, 1), 16),
+        (("Other", 1, 1), 16),  # of the A100's hosts
+        (None, 16),
+    ],
+)
+def test_the_link_between_cpus_is_that_of_the_cpus_that_a_file_names(cpu, gb):
+    graph = built(machine(2, 0, numa=lambda gpu: gpu, cpu=cpu), gpu="A100-PCIe-80")
+
+    assert rate(graph, "cpu0", "cpu1") == gb * GB
+    assert [text.partition(";")[0] for text in assumed(graph, "socket.bandwidth")] == [f"socket.bandwidth: {gb} GB/s"]
+
+
+def test_a_nic_is_as_fast_as_the_card_that_a_file_names():
+    facts = machine(8, 12, ["nic0"], lambda gpu: 0)
+    named = replace(facts, nics=(Port("nic0", numa=0, card="EFA of p4d"),))
+
+    assert built(facts).graph["network"].bandwidth == 200 * Gbit  # as in a DGX A100
+    assert built(named).graph["network"].bandwidth == 100 * Gbit
+    assert built(named, nic=25 * GB).graph["network"].bandwidth == 200 * Gbit

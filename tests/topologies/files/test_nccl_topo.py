@@ -47,6 +47,34 @@ def test_gpus_and_nics_have_the_numa_node_of_their_cpu_in_any_order(nvswitch):
     assert {gpu.model for gpu in nvswitch.gpus} == {"A100 SXM4 80GB"}
 
 
+@pytest.mark.parametrize(
+    ("vendor", "device", "card"),
+    [
+        ("0x15b3", "0x101b", "ConnectX-6"),
+        ("0x1D0F", "0xEFA0", "EFA of p4d"),
+        ("0x15b3", "0x101c", None),
+        ("", "", None),
+    ],
+)
+def test_a_nic_is_the_card_that_its_pci_ids_say(vendor, device, card):
+    nic = f'<pci busid="2" class="0x020000" vendor="{vendor}" device="{device}"/>'
+
+    assert [one.card for one in said(gpu(0, "1") + nic).nics] == [card]
+
+
+def test_the_cpus_are_named_where_all_are_alike():
+    def with_cpus(*models):
+        cpus = "".join(
+            f'<cpu numaid="{i}" vendor="GenuineIntel" familyid="6" modelid="{model}">{gpu(i, str(i))}</cpu>'
+            for i, model in enumerate(models)
+        )
+        return nccl_topo.read(f'<system version="1">{cpus}</system>', "topo.xml").cpu
+
+    assert with_cpus(143, 143) == ("GenuineIntel", 6, 143)
+    assert with_cpus(143, 85) is None
+    assert said(gpu(0, "1")).cpu is None
+
+
 def test_links_to_several_switches_add_up_and_the_fewer_of_two_gpus_count(nvswitch):
     # gpu0 5, gpu1 4, gpu2 2 + 3, gpu3 3 + 2
     assert nvswitch.switched

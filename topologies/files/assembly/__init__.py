@@ -10,7 +10,7 @@ from topologies.cluster import cluster, machine
 from topologies.fabrics import Fabric
 from topologies.fabrics.rail import rail
 from topologies.files import read
-from topologies.files.assembly import hosts, network, nvlinks
+from topologies.files.assembly import hosts, network, nvlinks, repeated
 from topologies.files.assembly.guess import gpu_named, models, silent_links
 from topologies.files.assembly.merge import Merged, merge, short
 from topologies.files.assembly.whole import filled
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 def topology(paths: Sequence[str], gpu: str | None = None, nic: float | None = None) -> "Topology":
     """Return what files describe, as a topology.
 
-    A machine, which one file describes or several together, is called as `(nodes=1, fabric=rail)`; a whole cluster, of
-    one graph of ours, an ASTRA-sim file or the listing of a network, takes no size. Its graph has, beside name,
-    sources and assumptions, `left_out` (what the files say and the graph has not), `notes` (what readers remarked) and
-    `warnings` (guesses that matter most, a line each).
+    A machine, which one file describes or several together, is called as `(nodes=1, fabric=rail)`, as is one with NICs
+    in a graph of ours; a whole cluster, of such a graph, an ASTRA-sim file or the listing of a network, takes no size.
+    Its graph has, beside name, sources and assumptions, `left_out` (what the files say and the graph has not), `notes`
+    (what readers remarked) and `warnings` (guesses that matter most, a line each).
 
     Args:
         paths: of files, read in this order: what one says, a later one does not change.
@@ -139,8 +139,11 @@ def _of_cluster(whole: ClusterFacts, facts: Sequence[Facts], gpu: str | None, ni
     if len(facts) > 1:
         other = next(one for one in facts if one is not whole)
         raise ValueError(f"{whole.file} describes a whole cluster: it takes no other file, as {other.file}")
-    graph = filled(whole, gpu, nic)
+    has_machine = repeated.is_machine(whole.graph)
+    graph = filled(whole, gpu, nic, nics=has_machine)
     _checked(graph, short(whole.file))
+    if has_machine:
+        return _again(graph, whole, nic)
 
     def cluster_of_file() -> nx.DiGraph:
         return graph.copy()
@@ -148,11 +151,27 @@ def _of_cluster(whole: ClusterFacts, facts: Sequence[Facts], gpu: str | None, ni
     return cluster_of_file
 
 
+def _again(graph: nx.DiGraph, whole: ClusterFacts, nic: float | None) -> "Topology":
+    """Return the one machine of a cluster file as often as is asked for."""
+    one, unit = repeated.machine_of(graph, whole, nic)
+
+    def machines(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
+        if nodes == 1:
+            return graph.copy()
+        return _checked(_with_remarks(cluster(one, nodes, fabric, unit), one), short(whole.file))
+
+    return machines
+
+
 def _with_remarks(graph: nx.DiGraph, one: nx.DiGraph) -> nx.DiGraph:
     """Add to a cluster what its machine's files left to remark, and cite the file for the speed of its NICs."""
     for key in ("left_out", "notes", "warnings"):
         graph.graph[key] = list(one.graph[key])
-    assumed = f"nic.bandwidth: {one.graph.get('cited')}"
+    cited = one.graph.get("cited")
+    if cited and "network" in graph.graph:
+        said = graph.graph["network"]
+        graph.graph["network"] = {"source" if key == "assumed" else key: value for key, value in said.items()}
+    assumed = f"nic.bandwidth: {cited}"
     if assumed in graph.graph["assumptions"]:
         graph.graph["assumptions"].remove(assumed)
         graph.graph["sources"]["nic.bandwidth"] = one.graph["cited"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from topologies.files.assembly.merge import Merged
 from topologies.files.facts import Accelerator, MachineFacts
+from topologies.files.text.pci import CARDS
 from topologies.files.text.speeds import parse_speed, port_rate
 from topologies.hardware import GPUS, Gpu, named
 from topologies.units import GB, Gbit
@@ -217,6 +218,9 @@ def _amd(n: int, counts: Sequence[int]) -> tuple[Gpu, str]:
 
 def nic_speed(facts: MachineFacts, gpu: Gpu) -> tuple[float, str]:
     """Return the bytes/s taken for NICs whose speed is not said, and why."""
+    card = next((nic.card for nic in facts.nics if nic.card), None)
+    if card is not None:
+        return CARDS[card] * Gbit, f"the fastest {card}, which its PCI ids say it is"
     names = [nic.name.lower() for nic in facts.nics]
     if any(name.startswith("mlx4") for name in names):
         rate = port_rate(4, "FDR")

@@ -17,23 +17,28 @@ from topologies.links import (
     IB_SWITCH_LINK,
     NCCL_SOURCE,
     NIC_LINK,
+    PCIE_CPU_LINK,
     PCIE_ROOT_LINK,
     PCIE_SWITCH_LINK,
     SOCKET_LINK,
-    Estimate,
     Link,
     cable,
 )
 from topologies.nics import Network
-from topologies.units import GB, Gbit, format_rate, us
+from topologies.units import GB, Gbit, format_rate
 
 if TYPE_CHECKING:
     import networkx as nx
 
-PCIE_CPU_LINK = Estimate(1.1 * us, "half of an estimated 2.2 us between two devices of one CPU")
-
-# What NCCL takes for the link between two CPUs, GB/s: PCIe GB/s of a GPU from which its machines have such CPUs ->
-# that, and which.
+# What NCCL takes for the link between two CPUs, GB/s, and of which: by their vendor, family and least model,
+_CPUS = (
+    ("GenuineIntel", 6, 207, 40.0, "of Emerald Rapids"),
+    ("GenuineIntel", 6, 143, 22.0, "QPI of Sapphire Rapids"),
+    ("GenuineIntel", 6, 85, 10.0, "QPI of Skylake and later"),
+    ("GenuineIntel", 6, 0, 6.0, "QPI of Broadwell and before"),
+    ("AuthenticAMD", 0, 0, 16.0, "AMD's link"),
+)
+# or else from so many PCIe GB/s of a GPU on, whose machines have such CPUs.
 _SOCKETS = (
     (50.0, 22.0, "QPI of Sapphire Rapids, as in hosts of PCIe 5"),
     (25.0, 16.0, "AMD's link, as in hosts of PCIe 4"),
@@ -63,6 +68,9 @@ def attach(graph: "nx.DiGraph", merged: Merged, models: Models, nic: float | Non
         return
     tree = _tree(graph, merged, {**dict.fromkeys(gpus, "gpu"), **dict.fromkeys(used, "nic")}, near)
     direct = _peer_to_peer(graph, merged, models.gpus[0])
+    if not direct:
+        for gpu in gpus:
+            graph.nodes[gpu]["peer_to_peer"] = False
     _number(graph, tree if direct else pcie.staged(tree), merged, models.gpus[0], direct)
     if used:
         for gpu, own in own_nics(gpus, used, near).items():
@@ -137,7 +145,7 @@ def _peer_to_peer(graph: "nx.DiGraph", merged: Merged, model: Gpu) -> bool:
 def _number(graph: "nx.DiGraph", tree: "nx.DiGraph", merged: Merged, model: Gpu, direct: bool) -> None:
     """Add a tree to the machine, with bandwidths and latencies, and account for them."""
     slot, kinds = _slot(model), {node: data["kind"] for node, data in tree.nodes(data=True)}
-    socket, which = next((rate * GB, why) for least, rate, why in _SOCKETS if slot >= least * GB)
+    socket, which = _socket(merged, slot)
     for node, data in tree.nodes(data=True):
         if node in graph and graph.nodes[node]["kind"] != data["kind"]:
             both = f"a {data['kind']} and a {graph.nodes[node]['kind']}"
@@ -158,6 +166,16 @@ def _number(graph: "nx.DiGraph", tree: "nx.DiGraph", merged: Merged, model: Gpu,
             f"socket.bandwidth: {socket / GB:g} GB/s; {which}, by {NCCL_SOURCE}",
             SOCKET_LINK.of("socket.latency"),
         ]
+
+
+def _socket(merged: Merged, slot: float) -> tuple[float, str]:
+    """Return the bytes/s of the link between two CPUs, and why."""
+    if merged.facts.cpu is not None:
+        vendor, family, model = merged.facts.cpu
+        for name, least_family, least_model, rate, which in _CPUS:
+            if vendor == name and family >= least_family and model >= least_model:
+                return rate * GB, f"{which}, which {merged.who('cpu').partition(' (')[0]} names"
+    return next((rate * GB, why) for least, rate, why in _SOCKETS if slot >= least * GB)
 
 
 def _account(graph: "nx.DiGraph", tree: "nx.DiGraph", merged: Merged, unknown: Counter[str], slot: str) -> None:

@@ -61,7 +61,7 @@ def merge(files: Sequence[MachineFacts]) -> Merged:
         changes |= {"links": linked[0].links, "link_kind": linked[0].link_kind}
     home = next((one for one in files if one.tree is not None), None)
     home = home or next((one for one in files if one.near and one.nics), None)
-    for part in ("switched", "link_bandwidth", "peer_to_peer", "near", "tree"):
+    for part in ("switched", "link_bandwidth", "peer_to_peer", "cpu", "near", "tree"):
         having = [one for one in files if getattr(one, part) not in (None, {})]
         first = home if home in having and part in ("near", "tree") else having[0] if having else None
         if first is not None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from topologies.files.assembly import agree
 from topologies.files.assembly.guess import Models, data_rate, ports_of
 from topologies.files.assembly.merge import Merged
 from topologies.files.facts import Accelerator
@@ -41,13 +42,16 @@ def wire(graph: "nx.DiGraph", merged: Merged, models: Models) -> None:
     A link has `expected`, bytes/s, where fewer ports are up than the GPU has. A GPU none of whose ports is up has none.
 
     Raises:
-        ValueError: a GPU has more links to its peers than its model has, and no switches would explain it; or more up.
+        ValueError: a GPU has more links to its peers than its model has, and no switches would explain it; or more up;
+            or two files count links that no one machine has.
     """
     facts = merged.facts
     if not facts.links and not any(ports_of(gpu) for gpu in facts.gpus):
         return
-    _within_model(merged, models)
+    agree.enough_listed(merged)
+    agree.within_model(merged, models)
     found = read(merged, models)
+    agree.of_one_machine(merged, found.up)
     rate, coded = _rate(merged, models)
     kind = facts.link_kind
     direct = XGMI_DIRECT if kind == "xgmi" else NVLINK_DIRECT
@@ -65,7 +69,7 @@ def wire(graph: "nx.DiGraph", merged: Merged, models: Models) -> None:
         if not graph.degree(SWITCH):
             graph.remove_node(SWITCH)
         return
-    sums = {gpu.index: _sum(facts.links, gpu.index) for gpu in facts.gpus}
+    sums = {gpu.index: agree.total(facts.links, gpu.index) for gpu in facts.gpus}
     _say_ports(graph, merged, sums)
     shares = {g.index: min(1.0, _active(g, sums[g.index], merged) / max(sums[g.index], 1)) for g in facts.gpus}
     for (a, b), count in facts.links.items():
@@ -86,7 +90,7 @@ def read(merged: Merged, models: Models) -> Reading:
         up = {gpu.index: ports_of(gpu) or 0 for gpu in facts.gpus}
         who = merged.who("ports").partition(" (")[0]
         return Reading(up, f"through one NVSwitch; {who} does not say where links lead: topo -m would")
-    sums = {gpu.index: _sum(links, gpu.index) for gpu in facts.gpus}
+    sums = {gpu.index: agree.total(links, gpu.index) for gpu in facts.gpus}
     most = {gpu.index: max((c for pair, c in links.items() if gpu.index in pair), default=0) for gpu in facts.gpus}
     model = models.gpus[0]
     total = {g.index: _total(g, m, models) for g, m in zip(facts.gpus, models.gpus, strict=True)}
@@ -147,16 +151,6 @@ def _active(gpu: Accelerator, otherwise: float, merged: Merged) -> float:
     return sum(gpu.ports) / max((rate for one in merged.facts.gpus for rate in one.ports or () if rate), default=1.0)
 
 
-def _within_model(merged: Merged, models: Models) -> None:
-    """Check that no GPU has more ports up than its model has links."""
-    for gpu, model in zip(merged.facts.gpus, models.gpus, strict=True):
-        up = ports_of(gpu) or 0
-        if models.links_known and model.links and up > model.links:
-            raise ValueError(
-                f"{merged.who('ports')}: GPU {gpu.index} has {up} links up, {model.name} has {model.links}: say --gpu"
-            )
-
-
 def _say_ports(graph: "nx.DiGraph", merged: Merged, counted: Mapping[int, int]) -> None:
     """Say where the ports of GPUs differ from the links counted of them, and what was made of it."""
     facts, who = merged.facts, merged.who("ports").partition(" (")[0]
@@ -177,11 +171,6 @@ def _say_ports(graph: "nx.DiGraph", merged: Merged, counted: Mapping[int, int]) 
             continue
         said.setdefault(text, []).append(str(gpu.index))
     graph.graph["assumptions"] += [f"{facts.link_kind}: GPU {', '.join(those)}: {text}" for text, those in said.items()]
-
-
-def _sum(links: Mapping[tuple[int, int], int], gpu: int) -> int:
-    """Return a GPU's links to all peers."""
-    return sum(count for pair, count in links.items() if gpu in pair)
 
 
 def _join(graph: "nx.DiGraph", a: str, b: str, link: Link, whole: float) -> None:

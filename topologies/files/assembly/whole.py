@@ -17,12 +17,13 @@ _LATENCY = Estimate(0.7 * us, "that of an NVLink, for want of any")
 _BANDWIDTH = 400 * Gbit
 
 
-def filled(whole: ClusterFacts, gpu: str | None, nic: float | None) -> "nx.DiGraph":
+def filled(whole: ClusterFacts, gpu: str | None, nic: float | None, nics: bool = False) -> "nx.DiGraph":
     """Return a file's graph with the numbers that its GPUs and links lack.
 
     Args:
         gpu: model of the GPUs that have no numbers.
         nic: bytes/s of the links that have none.
+        nics: whether it is of use for NICs too.
     Raises:
         ValueError: no such GPU, or nothing lacks what was given.
     """
@@ -33,7 +34,7 @@ def filled(whole: ClusterFacts, gpu: str | None, nic: float | None) -> "nx.DiGra
     facts["notes"] = [*facts.get("notes", ()), *(f"{who}: {note}" for note in whole.notes)]
     facts["left_out"], facts["warnings"] = list(facts.get("left_out", ())), list(facts.get("warnings", ()))
     _fill_gpus(graph, whole, gpu)
-    _fill_links(graph, whole, nic)
+    _fill_links(graph, whole, nic, nics)
     facts["sources"] |= dict.fromkeys(unaccounted(graph), f"{who} ({whole.format})")
     return graph
 
@@ -71,7 +72,7 @@ def _said(whole: ClusterFacts, name: object) -> tuple[Gpu, bool]:
         raise ValueError(f"{whole.file}: {error}; or say its flop_rate") from None
 
 
-def _fill_links(graph: "nx.DiGraph", whole: ClusterFacts, asked: float | None) -> None:
+def _fill_links(graph: "nx.DiGraph", whole: ClusterFacts, asked: float | None, nics: bool) -> None:
     """Give numbers to links that have none."""
     facts, who = graph.graph, short(whole.file)
     slow, late = set(), set()
@@ -84,7 +85,7 @@ def _fill_links(graph: "nx.DiGraph", whole: ClusterFacts, asked: float | None) -
         if link.get("bandwidth") is None:
             link["bandwidth"] = asked or _BANDWIDTH
             slow.add(str(link["kind"]))
-    if asked is not None and not slow:
+    if asked is not None and not slow and not nics:
         raise ValueError(f"--nic changes nothing: {whole.file} has the bandwidth of all its links")
     why = "as asked for" if asked else f"an NDR port; {who} gives none, --nic would"
     facts["assumptions"] += [f"{kind}.bandwidth: {format_rate(asked or _BANDWIDTH)}; {why}" for kind in sorted(slow)]

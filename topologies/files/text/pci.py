@@ -37,6 +37,17 @@ GPUS = {
     ("1002", "74a1"): "Instinct MI300X",  # later
 }
 
+# The same of NICs, and Gbit/s of a port: of the maker's fastest card of that device.
+NICS = {
+    ("15b3", "1013"): ("ConnectX-4", 100),
+    ("15b3", "1017"): ("ConnectX-5", 100),
+    ("15b3", "1019"): ("ConnectX-5 Ex", 100),
+    ("15b3", "101b"): ("ConnectX-6", 200),
+    ("15b3", "1021"): ("ConnectX-7", 400),
+    ("1d0f", "efa0"): ("EFA of p4d", 100),  # https://github.com/aws/aws-ofi-nccl (topology/p4d-24xl-topo.xml)
+}
+CARDS = dict(NICS.values())
+
 
 def rate(speed: str | None, width: str | None) -> tuple[float | None, str]:
     """Return the bytes/s of a link in one direction, or None and why that is not known.
