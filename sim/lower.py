@@ -43,6 +43,7 @@ class Lowered:
         first, last: program op that starts and that ends each schedule op; -1 for a load or a view.
         shown: program ops that end what a view shows, by the view's place.
         native: schedule ops that the library carries out in its own way, by id.
+        messages: program ops that are what messages take beyond their links.
         sent: bytes that each rank sends in each schedule op: rows to be added up.
         flop: of each schedule op on all ranks together.
         busy: seconds of the compute stream, (P,), or one number for all. binds: of the streams of all ranks by what
@@ -59,6 +60,7 @@ class Lowered:
     binds: Floats = field(default_factory=lambda: np.zeros(len(BINDS)))
     shown: dict[int, tuple[int, ...]] = field(default_factory=dict)
     native: set[int] = field(default_factory=set)
+    messages: set[int] = field(default_factory=set)
 
     def place(self, op: int) -> int:
         """The place in the schedule of the op that a program op is part of; -1 for what comes before all."""
@@ -83,7 +85,8 @@ class Lowered:
         if place < 0:
             return LATE, LATE
         of = self.schedule.ops[place]
-        inside = "launch" if op == self.first[place] else "reduction"
+        inside = "launch" if op == self.first[place] else "library" if of.id in self.native else "reduction"
+        inside = "message" if op in self.messages else inside
         return "compute" if of.stream is None else inside, f"{of.kind} {of.id}"
 
 
@@ -308,6 +311,7 @@ class _Lowering:
         if self.machine.is_measured:
             most = np.maximum(np.where(dst >= 0, nbytes.at(), 0.0), _received(dst, nbytes))
             before = [self.program.compute(row(self.machine.message_seconds(most)), before, stream)]
+            self.result.messages.update(before)
         return self.program.permute(dst, nbytes, before, stream)
 
 

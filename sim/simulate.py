@@ -263,7 +263,7 @@ def ways_of(schedule: Schedule, ways: Mapping[str, str], native: Collection[int]
     """The way, or ways, that each collective of a schedule is carried out in; those in native by the library."""
     used: dict[str, set[str]] = {}
     for op in schedule.ops:
-        if op.kind in COLLECTIVES:
+        if op.kind in COLLECTIVES and not (native and schedule.mesh.count(op.over) == 1):
             used.setdefault(op.kind, set()).add("native" if op.id in native else way_of(op, ways))
     return {kind: " and ".join(sorted(used[kind])) for kind in sorted(used)}
 
