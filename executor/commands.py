@@ -96,7 +96,7 @@ def check(names: tuple[str, ...], local: int | None, launched: int | None, **opt
 @click.argument("name", metavar="NAME|FILE.py:NAME")
 @run_options
 @click.option("--native", is_flag=True, help="Collectives of MPI's own: the default.")
-@click.option("--kernel", default="numba", show_default=True, metavar="KERNEL", help="numba, numpy or dense.")
+@click.option("--kernel", default="", metavar="KERNEL", help="numba, numpy or dense.  [default: numba]")
 @click.option("--warmup", type=click.IntRange(0), default=3, show_default=True, help="Runs before those that count.")
 @click.option("--repeats", type=click.IntRange(1), default=9, show_default=True, help="Runs that count.")
 @click.option("--seconds", type=float, metavar="S", help="Stop after so long, but not before 3 runs that count.")
@@ -120,7 +120,7 @@ def timed(name: str, asked: Asked, launched: int | None, **wanted: Any) -> int:
     "--dtype", "dtypes", default="float64,float32", show_default=True, metavar="DTYPE,...", help="Types to measure."
 )
 @click.option("--head-dim", type=click.IntRange(1, 1024), default=64, show_default=True, help="Width of a head.")
-@click.option("--kernel", default="numba", show_default=True, metavar="KERNEL", help="numba, numpy or dense.")
+@click.option("--kernel", default="", metavar="KERNEL", help="numba, numpy or dense.  [default: numba]")
 @click.option(
     "--rounds", type=click.IntRange(3), metavar="N", help="How often each is measured.  [default: 9, quick: 5]"
 )

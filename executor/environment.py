@@ -59,7 +59,7 @@ def mpi_library() -> str:
     from mpi4py import MPI
 
     first = MPI.Get_library_version().splitlines()[0]
-    return " ".join(first.replace("Version:", "").split())[:MPI_TEXT]
+    return " ".join(first.partition(", package:")[0].replace("Version:", "").split())[:MPI_TEXT]
 
 
 def cpu() -> str:

@@ -135,6 +135,23 @@ def alike(comm: MPI.Comm, did: str, text: str) -> None:
             raise BadInput(f"rank {rank} {did} rank 0: all ranks run one program")
 
 
+def by_rank_0(comm: MPI.Comm, work: Callable[[], Any]) -> None:
+    """Let rank 0 do what may be refused, such as writing a file; the others learn of it, and none waits in vain.
+
+    Raises:
+        BadInput: on every rank, what rank 0 was refused.
+    """
+    refused = None
+    if comm.Get_rank() == 0:
+        try:
+            work()
+        except ValueError as error:
+            refused = str(error)
+    quietly(comm)
+    if (refused := comm.bcast(refused, root=0)) is not None:
+        raise BadInput(refused)
+
+
 def refuse_ranks(option: str) -> None:
     """Refuse an option that is for one process alone, where a launcher started several.
 
@@ -182,6 +199,12 @@ def guarded(main: Callable[[], Any]) -> int:
         if _meeting and _meeting[0].Get_size() > 1:
             _meeting[0].Abort(1)
         return 1
+
+
+def remark(message: str) -> None:
+    """Say something about a run that goes on, once."""
+    if _rank() == 0:
+        print(f"{COMMAND}: {message}", file=sys.stderr, flush=True)
 
 
 def refuse(message: str) -> None:

@@ -42,11 +42,10 @@ class Everyone:
     def _run(self, schedule: Schedule, arrays: Arrays) -> mpi.Run:
         timed = self.timeline is not None
         run = self.run(schedule, arrays, self.comm, self.kernel, self.ways, self.streams, together=timed)
-        if self.timeline is not None:
+        if (path := self.timeline) is not None:
             about = {"ways": "native" if self.ways is None else dict(self.ways), "kernel": self.kernel}
             measured = mpi.timeline(schedule, run, self.comm, about)
-            if measured is not None:
-                measured.write(self.timeline)
+            launch.by_rank_0(self.comm, lambda: None if measured is None else measured.write(path))
         return run
 
 

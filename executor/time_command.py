@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from algorithms.options import Asked
@@ -11,6 +11,7 @@ from executor.arrays import random_inputs
 from executor.chosen import chosen
 from executor.environment import environment, load
 from executor.errors import BadInput
+from executor.gpu.choice import kernel_for
 from executor.interpret import kernel_called
 from executor.outputs import output
 from executor.pinning import settle
@@ -41,6 +42,7 @@ def timed(name: str, asked: Asked, wanted: Wanted) -> int:
     """
     comm = launch.world()
     ways = ways_from(asked.ways, wanted.native)
+    wanted = replace(wanted, kernel=kernel_for("cpu", wanted.kernel))
     read(lambda: kernel_called(wanted.kernel))
     found = chosen(name, asked, comm.Get_size())
     path: Path | None = None if wanted.timeline is None else output("--timeline", wanted.timeline)
@@ -57,10 +59,9 @@ def timed(name: str, asked: Asked, wanted: Wanted) -> int:
     arrays = random_inputs(found.problem, wanted.seed)
     plan = Plan(wanted.warmup, wanted.repeats, wanted.seconds or float("inf"))
     runs = time_all(found.schedule, arrays, comm, wanted.kernel, ways, plan)
-    if comm.Get_rank():
-        return 0
     answer = Timed(found, runs, wanted.kernel, ways, {**about, "load_after": load()}, wanted.warmup)
     if path is not None:
-        read(lambda: answer.timeline().write(path))
-    print(answer.json() if wanted.as_json else answer.text(), flush=True)
+        launch.by_rank_0(comm, lambda: answer.timeline().write(path))
+    if comm.Get_rank() == 0:
+        print(answer.json() if wanted.as_json else answer.text(), flush=True)
     return 0

@@ -66,8 +66,8 @@ class Timed:
         many = len(about["hosts"])
         lines = [
             f"{self.chosen.algorithm} {problem.phase} on {mesh}, {problem.layout}: {described(problem)}",
-            f"{mesh.size} ranks on {many} host{'s' * (many > 1)} ({', '.join(about['hosts'])}), {about['pinned']}, "
-            f"{about['cpu']}, {about['mpi']}, kernel {self.kernel}, collectives {ways}; "
+            f"{mesh.size} rank{'s' * (mesh.size > 1)} on {many} host{'s' * (many > 1)} ({', '.join(about['hosts'])}), "
+            f"{about['pinned']}, {about['cpu']}, {about['mpi']}, kernel {self.kernel}, collectives {ways}; "
             f"load {before[0]} before, {after[0]} after",
             f"{len(self.runs.seconds)} runs after {self.warmup}: median {median / ms:.4g} ms "
             f"(p10 {p10 / ms:.4g}, p90 {p90 / ms:.4g})",

@@ -30,6 +30,13 @@ from sim.state import Floats
 
 SCHEMA = "ringloom.measured/1"
 COPY = "copy"  # the kind of row that stands in for an op that was not measured
+LONGEST, MOST = 1e9, 2.0**60  # seconds of a measurement; anything else that is counted
+TOLD = {  # the columns that tell rows apart
+    "kernels": ("passes", "mask", "dtype"),
+    "collectives": ("kind", "how", "dtype"),
+    "glue": ("kind", "dtype"),
+    "gemm": ("dtype",),
+}
 WIDE = 1.5  # p90 / p10 beyond which a measurement is called unsteady
 Rows = Sequence[Mapping[str, Any]]
 
@@ -81,14 +88,22 @@ class Measured(Machine):
         self._check()
 
     def _check(self) -> None:
+        for table, names in TOLD.items():
+            for row in self.record[table]:
+                for name in names:
+                    if not isinstance(row[name], str):
+                        raise ValueError(f"{table}: {name} must be a text, got {row[name]!r:.40}")
         if not isinstance(self.record["environment"], Mapping):
             raise ValueError("environment must be a mapping")
         for table in ("kernels", "exchange", "collectives", "glue"):
             for row in self.record[table]:
-                _positive(table, row, "seconds", "low", "high")
+                _positive(table, row, "seconds", "low", "high", most=LONGEST)
         for row in self.record["kernels"]:
             _positive("kernels", row, "head_dim", "heads", "rows", "keys", "pairs", least=1)
-        _positive("overhead", self.record["overhead"], "line_s")
+        for table in ("exchange", "collectives", "glue"):
+            for row in self.record[table]:
+                _positive(table, row, "nbytes", least=1)
+        _positive("overhead", self.record["overhead"], "line_s", most=LONGEST)
         for row in self.record["gemm"]:
             _positive("gemm", row, "flop_rate")
 
@@ -185,11 +200,12 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) and value else ["?"]
 
 
-def _positive(table: str, row: Mapping[str, Any], *names: str, least: float = 0.0) -> None:
+def _positive(table: str, row: Mapping[str, Any], *names: str, least: float = 0.0, most: float = MOST) -> None:
     for name in names:
         value = row[name]
-        if not isinstance(value, int | float) or not least <= value < np.inf or value == 0:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most or value == 0:
             rule = f"at least {least:g}" if least else "a number above 0"
+            rule += f" and at most {most:g}" if isinstance(value, int | float) and value > most else ""
             raise ValueError(f"{table}: {name} must be {rule}, got {value!r:.40}")
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from algorithms.options import DTYPES, algorithms_from
 from executor import launch
 from executor.environment import environment, load
 from executor.errors import BadInput
+from executor.gpu.choice import kernel_for
 from executor.interpret import kernel_called
 from executor.limits import RUNNABLE
 from executor.outputs import output
@@ -51,7 +52,8 @@ def calibrated(wanted: Wanted) -> int:
     comm = launch.world()
     if comm.Get_size() < 2:
         raise BadInput("calibrate measures messages too: it needs 2 ranks or more, say --launch 2")
-    path, kernel = output("--out", wanted.out), read(lambda: kernel_called(wanted.kernel))
+    path, wanted = output("--out", wanted.out), replace(wanted, kernel=kernel_for("cpu", wanted.kernel))
+    kernel = read(lambda: kernel_called(wanted.kernel))
     if path.suffix != ".json":
         raise BadInput(f"--out writes a cluster file: expected a name that ends in .json, got {wanted.out}")
     dtypes = types_from(wanted.dtypes)
@@ -67,14 +69,13 @@ def calibrated(wanted: Wanted) -> int:
     items = list(to_measure(programs, dtypes, wanted.head_dim, kernel, streams, wanted.quick))
     sections = measured(items, comm, 1 if wanted.quick else 3, wanted.rounds or (5 if wanted.quick else 9))
     streams.close()
-    if comm.Get_rank():
-        return 0
     record = measured_record(sections, {**about, "load_after": load()}, wanted.kernel)
     graph = cluster(record, f"{socket.gethostname()}, {comm.Get_size()} ranks, measured {about['date'][:10]}")
     from topologies.files.graphs import write
 
-    read(lambda: write(graph, str(path)))
-    print(_said(record, wanted.out), flush=True)
+    launch.by_rank_0(comm, lambda: write(graph, str(path)))
+    if comm.Get_rank() == 0:
+        print(_said(record, wanted.out), flush=True)
     return 0
 
 
@@ -134,7 +135,7 @@ def _said(record: Mapping[str, Any], out: str) -> str:
             f"load {about['load_before'][0]} before, {about['load_after'][0]} after",
             f"a rank: {rates} for a matrix product; an exchange: {exchange[0]['seconds'] * 1e6:.3g} us for "
             f"{exchange[0]['nbytes']} bytes, {fastest / 1e9:.3g} GB/s each way at most; "
-            f"computing hides {max(0.0, record['overhead']['hidden']):.0%} of it",
+            f"computing hides {min(1.0, max(0.0, record['overhead']['hidden'])):.0%} of it",
             f"{len(rows)} rows written to {out}; {unsteady} varied by more than 1.5 from p10 to p90",
         ]
     )

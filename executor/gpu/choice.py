@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from executor import launch
 from executor.errors import BadInput
 from executor.gpu import visible
 from executor.kernels import unknown
+from executor.kernels.compiled import why_not
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -33,10 +35,10 @@ class Choice:
 
 
 def kernel_for(device: str, kernel: str) -> str:
-    """The kernel that was asked for, or the device's own.
+    """The kernel that was asked for, or the device's own; that is NumPy's where numba compiles nothing, and said.
 
     Raises:
-        BadInput: no such device, or a kernel whose arrays are elsewhere.
+        BadInput: no such device, a kernel whose arrays are elsewhere, or one to be compiled where nothing is.
     """
     if device not in KERNELS:
         raise BadInput(unknown("device", device, dict.fromkeys(KERNELS)))
@@ -44,6 +46,11 @@ def kernel_for(device: str, kernel: str) -> str:
     elsewhere = next((on for on, names in KERNELS.items() if kernel in names and kernel not in serving), "")
     if elsewhere:
         raise BadInput(f"--kernel {kernel} is for --device {elsewhere}; --device {device} takes {', '.join(serving)}")
+    if (kernel or serving[0]) == "numba" and (reason := why_not()):
+        if kernel:
+            raise BadInput(f"--kernel numba: {reason}; --kernel numpy needs no compiler")
+        launch.remark(f"{reason}: kernel numpy")
+        return "numpy"
     return kernel or serving[0]
 
 

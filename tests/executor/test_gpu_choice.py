@@ -9,6 +9,7 @@ import pytest
 from executor.errors import BadInput
 from executor.gpu import choice, transports, visible
 from executor.gpu.transports import cuda_aware, nccl
+from executor.kernels.compiled import why_not
 from tests.executor.ranks import assert_refused, command, needs_mpi
 
 
@@ -92,6 +93,18 @@ def test_tf32_that_is_off_is_fine(environ):
 )
 def test_a_device_has_its_own_kernel_unless_another_is_asked_for(device, kernel, found):
     assert choice.kernel_for(device, kernel) == found  # an unknown one is refused by those who know all
+
+
+def test_where_numba_is_missing_numpy_attends_and_that_is_said(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "numba", None)
+    why_not.cache_clear()
+    try:
+        assert choice.kernel_for("cpu", "") == "numpy"
+        assert capsys.readouterr().err.startswith("ringloom-run: numba is missing (")
+        with pytest.raises(BadInput, match=r"--kernel numba: numba is missing .*; --kernel numpy needs no compiler"):
+            choice.kernel_for("cpu", "numba")
+    finally:
+        why_not.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from algorithms.ir import Attention, Mesh
 from algorithms.ir.timeline import Timeline
 from algorithms.ring import ring_attention
+from executor import launch
 from executor.chosen import Chosen
 from executor.errors import BadInput
 from executor.outputs import output
@@ -139,6 +140,25 @@ class TestRanks:
     )
     def test_bad_input_is_one_line(self, words, told):
         assert_refused(command("time", *words, ranks=2, timeout=60), told)
+
+    def test_a_file_that_fails_while_it_is_written_ends_all_ranks_at_once(self):
+        if not os.path.exists("/dev/full"):
+            pytest.skip("no /dev/full")
+        one = ("check", "ring", "--phase", "prefill", "--mask", "full", "--layout", "zigzag", *SMALL)
+        for words in (("time", "ring", *QUICK), one):
+            begun = time.monotonic()
+            done = command(*words, "--timeline", "/dev/full", ranks=2, timeout=60)
+            assert_refused(done, "cannot write /dev/full: No space left on device")
+            assert time.monotonic() - begun < launch.PATIENCE
+
+    def test_where_numba_is_off_numpy_attends_and_that_is_said(self):
+        done = command("time", "ring", *SMALL, "--repeats", "1", ranks=2, NUMBA_DISABLE_JIT="1")
+
+        assert done.returncode == 0, done.stderr
+        assert "kernel numpy" in done.stdout
+        assert done.stderr.count("ringloom-run: numba is off (NUMBA_DISABLE_JIT): kernel numpy") == 1
+        done = command("time", "ring", *SMALL, "--kernel", "numba", ranks=2, timeout=60, NUMBA_DISABLE_JIT="1")
+        assert_refused(done, "--kernel numba: numba is off (NUMBA_DISABLE_JIT); --kernel numpy needs no compiler")
 
     def test_more_ranks_than_cores_are_refused_unless_they_are_asked_for(self):
         ranks = len(os.sched_getaffinity(0)) + 1

@@ -6,11 +6,12 @@ which raises FileError where the text holds no sound measurement. Adding a file 
 
 import importlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 from topologies.files.facts import FileError
-from topologies.files.text import load
+from topologies.files.text import MENDED, load
 from topologies.logs.records import Log
 
 # A text is of one format only: the first that recognises it reads it.
@@ -20,16 +21,18 @@ READERS = tuple(
 
 
 def read(path: str) -> Log:
-    """Return what a file says, whatever its format.
+    """Return what a file says, whatever its format; bytes that are no text are passed over, and counted.
 
     Raises:
         FileError: it cannot be read, its format is not known, or it holds no sound measurement.
     """
-    text = load(path)
+    text = load(path, mend=True)
+    spoilt = text.count(MENDED)
     for reader in map(find, READERS):
         if reader.looks_like(text):
             log: Log = reader.read(text, path)
-            return log
+            note = f"passed over {spoilt:,} character{'s' * (spoilt > 1)} that {'are' if spoilt > 1 else 'is'} no text"
+            return replace(log, notes=(*log.notes, note)) if spoilt else log
     known = ", ".join(find(name).FORMAT for name in READERS)
     raise FileError(path, f"of no known format: expected {known}")
 

@@ -92,3 +92,17 @@ def test_a_log_that_is_none_is_refused_with_what_is_read(tmp_path):
 
     with pytest.raises(FileError, match=r"of no known format: expected a Markdown table .*nccl-tests, OSU"):
         read(str(path))
+
+
+@pytest.mark.parametrize("junk", [b"\0" * 64, bytes(range(128, 256)), b"\xff"])
+def test_bytes_that_are_no_text_are_passed_over_and_counted(tmp_path, junk):
+    # a block of zeros after a crash, a rank's name in another encoding, what a rank printed of its memory
+    whole = DATA / "nccl_whole.txt"
+    path = tmp_path / "nccl_whole.txt"
+    path.write_bytes(junk + b"\n" + whole.read_bytes() + junk)
+
+    (log,), (sound,) = read_all([str(path)]), read_all([str(whole)])
+
+    assert [(one.nbytes, one.seconds) for one in log.records] == [(one.nbytes, one.seconds) for one in sound.records]
+    assert "passed over " in log.notes[-1]
+    assert log.notes[-1].endswith(" no text")

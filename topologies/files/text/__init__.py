@@ -15,12 +15,15 @@ ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[
 JUNK = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # what no text has: controls but tab and line ends
 # Pages and terminals add blanks of other widths, marks of no width, and glyphs of their own fonts.
 MOST_ODD = 1000  # different ones
-REPLACED = {"Zs": " ", "Zl": " ", "Zp": " ", "Cf": "", "Co": "\ufffd", "Cn": "\ufffd"}
+MENDED = "\ufffd"
+REPLACED = {"Zs": " ", "Zl": " ", "Zp": " ", "Cf": "", "Co": MENDED, "Cn": MENDED}
 
 
-def load(path: str) -> str:
+def load(path: str, mend: bool = False) -> str:
     """Return the text of a file: lines end in a line feed, all else but tabs is printable; there are no colours.
 
+    Args:
+        mend: put MENDED in place of bytes that are no text, as a crash leaves them in a log, and go on.
     Raises:
         FileError: there is no such file, it is larger than MOST (once unpacked too), or it is no text.
     """
@@ -33,8 +36,9 @@ def load(path: str) -> str:
         raw = _unpacked(raw, path)
     if len(raw) > MOST:
         raise FileError(path, f"is larger than {MOST // 2**20} MiB, which no description of a cluster is")
-    text = ANSI.sub("", _decoded(raw, path))
+    text = ANSI.sub("", _decoded(raw, path, "replace" if mend else "strict"))
     text = _printable(text.replace("\r\n", "\n").replace("\r", "\n"), path)
+    text = JUNK.sub(MENDED, text) if mend else text
     junk = JUNK.search(text)
     if junk:
         line = text.count("\n", 0, junk.start()) + 1
@@ -74,10 +78,10 @@ def _unpacked(raw: bytes, path: str) -> bytes:
     return b"".join(texts)
 
 
-def _decoded(raw: bytes, path: str) -> str:
+def _decoded(raw: bytes, path: str, errors: str) -> str:
     """Return bytes as text: UTF-16 where they say so, UTF-8 otherwise."""
     encoding = "utf-16" if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8"
     try:
-        return raw.decode(encoding)
+        return raw.decode(encoding, errors)
     except UnicodeDecodeError as error:
         raise FileError(path, f"is no {encoding} text: byte {error.start} is {raw[error.start]:#04x}") from None
