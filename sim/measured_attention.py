@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +34,7 @@ class Attend:
         fixed: seconds of an op however few its heads. pair: seconds a visible pair and KV head.
         edge_rows, edge: seconds a row more where the mask's edge cuts tiles of so many rows.
         scale: of another head size than asked for, by how much more FLOP.
-        label: names it.
+        label: names it. note: what to say of it, "" for nothing.
     """
 
     label: str
@@ -46,7 +46,11 @@ class Attend:
     note: str = ""
 
     def seconds(self, rows: Ints, keys: Ints, pairs: Ints, mixed: Ints) -> Floats:
-        """Seconds of one KV head, on each rank."""
+        """Seconds of one KV head, on each rank.
+
+        Args:
+            rows: query rows that the head serves. keys, pairs: of its tile, and visible. mixed: 1 where the edge cuts.
+        """
         r, k, n, cut = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (rows, keys, pairs, mixed)))
         each = self.pair.at(r, np.where(cut > 0, k, np.minimum(k, n / np.maximum(r, 1))))
         edge = np.interp(np.log(np.maximum(r, 1)), np.log(self.edge_rows), self.edge)
@@ -55,7 +59,7 @@ class Attend:
     def beyond(self, rows: Ints, keys: Ints) -> list[str]:
         """What goes beyond the tiles that were measured."""
         found = [self.note] if self.note else []
-        _, most_rows, _, most_keys = self.pair.extent
+        most_rows, most_keys = self.pair.most
         for what, size, most in (("rows", np.max(rows), most_rows), ("keys", np.max(keys), most_keys)):
             if size > 2 * most:
                 found.append(f"{self.label}: extrapolated from {most:,.0f} to {size:,.0f} {what}")
@@ -102,7 +106,7 @@ class Attends:
         if near == head_dim:
             return found
         note = f"{found.label}: measured at head size {near}, taken in proportion at {head_dim}"
-        return Attend(found.label, found.fixed, found.pair, found.edge_rows, found.edge, head_dim / near, note)
+        return replace(found, scale=head_dim / near, note=note)
 
     def best(self, passes: str, dtype: str) -> float:
         """FLOP/s of the fastest tile, 0 where none was measured."""

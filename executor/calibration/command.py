@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from algorithms.ir.environment import UNSTEADY
 from algorithms.options import DTYPES, algorithms_from
 from executor import launch
 from executor.environment import environment, load
@@ -127,7 +128,7 @@ def _said(record: Mapping[str, Any], out: str) -> str:
     rates = ", ".join(f"{row['flop_rate'] / 1e9:.3g} GFLOP/s in {row['dtype']}" for row in record["gemm"])
     fastest = max(row["nbytes"] / row["seconds"] for row in exchange)
     rows = [row for name in ("kernels", "exchange", "collectives", "glue") for row in record[name]]
-    unsteady = sum(row["high"] > 1.5 * row["low"] for row in rows)
+    unsteady = sum(row["high"] > UNSTEADY * row["low"] for row in rows)
     return "\n".join(
         [
             f"{about['ranks']} ranks, {about['pinned']}, {about['cpu']}, {about['mpi']}, kernel {about['kernel']}; "
@@ -135,6 +136,6 @@ def _said(record: Mapping[str, Any], out: str) -> str:
             f"a rank: {rates} for a matrix product; an exchange: {exchange[0]['seconds'] * 1e6:.3g} us for "
             f"{exchange[0]['nbytes']} bytes, {fastest / 1e9:.3g} GB/s each way at most; "
             f"computing hides {max(0.0, record['overhead']['hidden']):.0%} of it",
-            f"{len(rows)} rows written to {out}; {unsteady} varied by more than 1.5 from p10 to p90",
+            f"{len(rows)} rows written to {out}; {unsteady} varied by more than {UNSTEADY:g} from p10 to p90",
         ]
     )

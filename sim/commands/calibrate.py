@@ -13,6 +13,7 @@ from topologies.units import GB, format_bytes, format_seconds, us
 
 if TYPE_CHECKING:
     from sim.calibration.calibrate import Calibration, Number, Told
+    from sim.calibration.checked import Checked
     from sim.costs import Costs
     from topologies.logs.records import Log
 
@@ -36,13 +37,13 @@ def command(first: str, more: tuple[str, ...], named: Named, output: str | None)
     _check_output(output)
     from sim.calibration.calibrate import calibrate
     from sim.calibration.runs import runs_of
+    from sim.cluster_costs import with_costs_of
     from sim.costs import Costs
-    from sim.measured_costs import with_measured
     from topologies.logs import read_all
 
     logs = read_all([first, *more])
     graph, gpus = named.build()
-    costs, notes = with_measured(Costs(), graph), list[str]()
+    costs, notes = with_costs_of(Costs(), graph), list[str]()
     per_node = gpus // (named.nodes or 1)
     runs = [run for log in logs for run in runs_of(log, gpus, notes, per_node)]
     found = calibrate(runs, graph, costs)
@@ -68,7 +69,7 @@ def _check_output(output: str | None) -> None:
 def _show(logs: Sequence[Log], notes: Sequence[str], found: Calibration, costs: Costs, output: str | None) -> None:
     """Print what was read, what it says, and how that fits."""
     from sim import report
-    from sim.calibration.beside import again, beside
+    from sim.calibration.checked import again, checked
 
     with report.printing(sys.stdout) as out:
         for log in logs:
@@ -80,7 +81,7 @@ def _show(logs: Sequence[Log], notes: Sequence[str], found: Calibration, costs: 
         for one in found.told:
             out.print()
             out.print(_fitted(one))
-            rows = beside(found, one, costs)
+            rows = checked(found, one, costs)
             if rows:
                 out.print()
                 out.print(report.table(BESIDE, [_row(row) for row in rows]))
@@ -114,11 +115,8 @@ def _fitted(one: Told) -> str:
     return f"{text}; fitted: {curve.alpha / us:.3g} us{root}{rate}; {error}; {len(run.points)} sizes"
 
 
-def _row(row: object) -> Cells:
+def _row(row: Checked) -> Cells:
     """Write the times of a size."""
-    from sim.calibration.beside import Beside
-
-    assert isinstance(row, Beside)
     cells = [format_bytes(row.nbytes), format_seconds(row.measured)]
     for seconds in (row.curve, row.before, row.after):
         error = "" if seconds is None else f"{100 * (seconds / row.measured - 1):+.0f}%"

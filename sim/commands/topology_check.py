@@ -177,12 +177,12 @@ def _result(repair: Repair) -> dict[str, Any]:
 def assumptions(now: Bandwidths) -> Iterator[str]:
     """Yield what the figures rest on."""
     from sim.bandwidths import TREE_SHARE
+    from sim.cluster_costs import with_costs_of
     from sim.costs import Costs
-    from sim.measured_costs import with_measured
 
     kinds = dict.fromkeys(now.network.kinds)
     if any(gpu for _, gpu in now.graph.nodes(data="gpu")):
-        costs = with_measured(Costs(), now.graph)
+        costs = with_costs_of(Costs(), now.graph)
         told = {kind: " (measured)" for kind in kinds if kind in costs.measured}
         shares = ", ".join(f"{kind} {costs.value(kind):g}{told.get(kind, '')}" for kind in kinds)
         yield f"link shares: of its data-sheet bandwidth a link reaches {shares}"
