@@ -98,7 +98,9 @@ def test_what_cannot_be_is_said_in_one_line(arguments, message, capsys):
 def test_a_file_may_have_any_name(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path(name).write_text(Path(TOPO).read_text())
-    Path("nvlink.txt").write_text("GPU 0: NVIDIA H100 80GB HBM3\n" + "  Link 0: 26.562 GB/s\n")
+    Path("nvlink.txt").write_text(
+        "GPU 0: NVIDIA H100 80GB HBM3\n" + "".join(f"  Link {i}: 26.562 GB/s\n" for i in range(18))
+    )
     assert run(["topology", "import", "--", name]) == 0
     assert "8 GPUs" in capsys.readouterr().out
     run(["topology", "import", "--", name, "nvlink.txt"])
