@@ -114,37 +114,45 @@ SCORE_OPTIONS = (
     click.option("--alibi", is_flag=True, help="Bias scores by distance, a slope for each head."),
     click.option("--sinks", is_flag=True, help="One more logit a head, learned, that no value belongs to."),
 )
-_OPTIONS = (
-    _name("--model", "NAME|FILE", None, "A model by name, or its config.json."),
-    count_option("--heads", "Query heads, in place of --model."),
-    count_option("--kv-heads", "Key/value heads.  [default: as many as heads]"),
-    count_option("--head-dim", "Width of a head, in place of --model."),
-    count_option("--head-dim-v", "Width of a value head.  [default: as head-dim]"),
-    click.option("--shared-kv", is_flag=True, help="Keys and values are one tensor (MLA)."),
-    count_option("--seq", "Tokens: new ones in prefill and train, all in decode; 1M is 1048576."),
-    count_option("--cached", "Tokens before the new ones (prefill).", "0", minimum=0),
-    count_option("--new", "Tokens that a step asks about, of each sequence (decode).  [default: 1]"),
-    count_option("--batch", "Sequences of the whole job.", "1"),
-    _name("--mask", "MASK", "causal", MASK_HELP),
-    *SCORE_OPTIONS,
-    _name("--phase", "PHASE", "prefill", "prefill, train or decode."),
-    _name("--dtype", "DTYPE", "bfloat16", "Of activations."),
-    _name("--kv-dtype", "DTYPE", None, "Of keys and values.  [default: as dtype]"),
-    _name("--state-dtype", "DTYPE", "float32", "Of partial results, kept and sent."),
-    _name("--grad-dtype", "DTYPE", "float32", "Of gradients that are sent."),
-    _name(
-        "--layout",
-        "LAYOUT",
-        "auto",
-        "How tokens are dealt to ranks: contiguous, zigzag, striped, documents (each by itself), pages:N (every rank a "
-        "page in turn), or auto (compare: the best; simulate: the first).",
-    ),
-    count_option("--tp", "Ranks that split the heads.", "1"),
-    count_option("--cp", "Ranks that split a sequence.  [default: all / (tp * dp)]"),
-    count_option("--dp", "Ranks that split the batch.", "1"),
-    _name("--mesh", "AXIS=N,...", None, "The mesh, slowest axis first, as row=8,col=8."),
-    _name("--ways", "OP=WAY,...", "", "How collectives run, as all_gather=ring."),
-)
+
+
+def _options(dtype: str, state: str | None, grad: str | None, ways: str | None, said: str = "") -> tuple[Any, ...]:
+    """The problem's options, with these defaults; said: of partial results, what None means."""
+    return (
+        _name("--model", "NAME|FILE", None, "A model by name, or its config.json."),
+        count_option("--heads", "Query heads, in place of --model."),
+        count_option("--kv-heads", "Key/value heads.  [default: as many as heads]"),
+        count_option("--head-dim", "Width of a head, in place of --model."),
+        count_option("--head-dim-v", "Width of a value head.  [default: as head-dim]"),
+        click.option("--shared-kv", is_flag=True, help="Keys and values are one tensor (MLA)."),
+        count_option("--seq", "Tokens: new ones in prefill and train, all in decode; 1M is 1048576."),
+        count_option("--cached", "Tokens before the new ones (prefill).", "0", minimum=0),
+        count_option("--new", "Tokens that a step asks about, of each sequence (decode).  [default: 1]"),
+        count_option("--batch", "Sequences of the whole job.", "1"),
+        _name("--mask", "MASK", "causal", MASK_HELP),
+        *SCORE_OPTIONS,
+        _name("--phase", "PHASE", "prefill", "prefill, train or decode."),
+        _name("--dtype", "DTYPE", dtype, "Of activations."),
+        _name("--kv-dtype", "DTYPE", None, "Of keys and values.  [default: as dtype]"),
+        _name("--state-dtype", "DTYPE", state, f"Of partial results, kept and sent.{said}"),
+        _name("--grad-dtype", "DTYPE", grad, f"Of gradients that are sent.{said}"),
+        _name(
+            "--layout",
+            "LAYOUT",
+            "auto",
+            "How tokens are dealt to ranks: contiguous, zigzag, striped, documents (each by itself), pages:N (every "
+            "rank a page in turn), or auto (compare: the best; simulate: the first).",
+        ),
+        count_option("--tp", "Ranks that split the heads.", "1"),
+        count_option("--cp", "Ranks that split a sequence.  [default: all / (tp * dp)]"),
+        count_option("--dp", "Ranks that split the batch.", "1"),
+        _name("--mesh", "AXIS=N,...", None, "The mesh, slowest axis first, as row=8,col=8."),
+        _name("--ways", "OP=WAY,...", ways, "How collectives run, as all_gather=ring."),
+    )
+
+
+SIMULATED = _options("bfloat16", "float32", "float32", "")
+RUN = _options("float64", None, None, None, "  [default: as dtype, float32 at least]")  # as processors compute
 
 
 def as_record(name: str, record: type[Any], options: Sequence[Callable[[Any], Any]]) -> Callable[[_Command], _Command]:
@@ -166,7 +174,12 @@ def as_record(name: str, record: type[Any], options: Sequence[Callable[[Any], An
 
 def problem_options(command: _Command) -> _Command:
     """Give a click command the problem's options, as one argument `asked`."""
-    return as_record("asked", Asked, _OPTIONS)(command)
+    return as_record("asked", Asked, SIMULATED)(command)
+
+
+def run_options(command: _Command) -> _Command:
+    """Give a click command the same for a run: in float64, and ways, state and gradient types are None unless said."""
+    return as_record("asked", Asked, RUN)(command)
 
 
 def algorithms_option(command: _Command) -> _Command:

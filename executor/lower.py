@@ -48,7 +48,7 @@ def lower(schedule: Schedule, compute: Callable[[Op], Function], communicate: Ca
         inputs, outputs, dead = ([v.id for v in values] for values in (op.inputs, op.outputs, ended))
         pending = size + op.id
         if action == "run":
-            calls.append(_run(compute(op), inputs, outputs, dead, slots))
+            calls.append(run(compute(op), inputs, outputs, dead, slots))
         elif action == "post":
             started[op.id] = communicate(op)
             calls.append(_post(started[op.id].post, inputs, pending, slots))
@@ -58,7 +58,9 @@ def lower(schedule: Schedule, compute: Callable[[Op], Function], communicate: Ca
     return Program(tuple(calls), tuple(lines), slots)
 
 
-def _run(function: Function, inputs: list[int], outputs: list[int], dead: list[int], slots: Slots) -> Call:
+def run(function: Function, inputs: list[int], outputs: list[int], dead: list[int], slots: Slots) -> Call:
+    """Return the call of a line that reads slots, computes, writes slots and lets go of others."""
+
     def call() -> None:
         for slot, array in zip(outputs, function(*[slots[i] for i in inputs])):  # noqa: B905, the hot loop
             slots[slot] = array
@@ -107,3 +109,12 @@ def spans(program: Program, times: NDArray[np.float64], ops: int) -> tuple[NDArr
         if action != "post":
             end[op.id] = times[number + 1]
     return start, end
+
+
+def waits(program: Program, times: NDArray[np.float64], ops: int) -> NDArray[np.float64]:
+    """When each communication op began to be waited for, (ops,); a compute op when it ended."""
+    begun = np.zeros(ops)
+    for number, (action, op) in enumerate(program.lines):
+        if action != "post":
+            begun[op.id] = times[number + (action == "run")]
+    return begun

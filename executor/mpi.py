@@ -11,7 +11,8 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from algorithms.ir import Mesh, Op, Schedule
+from algorithms.ir import Mesh, Op, Schedule, Value
+from algorithms.ir.expr import Ints
 from algorithms.ir.mesh import Axes
 from algorithms.ir.order import peak_bytes
 from algorithms.ir.timeline import Timeline, lines
@@ -19,7 +20,7 @@ from algorithms.ops.load import held_heads
 from algorithms.ops.permute import senders
 from algorithms.ways.transfers import rounds
 from executor.arrays import Array, Arrays, Positions, loaded
-from executor.interpret import bind, kernel_called
+from executor.interpret import bind, fused_for, kernel_called
 from executor.kernels import Kernel
 from executor.lower import Communication, Program, execute, lower, spans
 from executor.native import Place, native
@@ -123,16 +124,21 @@ def lowered(
     """Return this rank's program; what it sends is added to `sent`, by op id."""
     rank = streams.comm.Get_rank()
     positions, peers, problem = Positions(schedule, rank), Peers(schedule.mesh, rank), schedule.problem
+    fused = fused_for(kernel)
 
     def compute(op: Op) -> Any:
         if op.kind == "load":
             shard = loaded(op, arrays, schedule, rank)
             return lambda: (shard,)
-        return bind(op, positions, kernel, heads=lambda v: held_heads(v, problem, schedule.mesh, rank, problem.heads))
+
+        def heads(value: Value) -> Ints:
+            return held_heads(value, problem, schedule.mesh, rank, problem.heads)
+
+        return bind(op, positions, kernel, heads=heads, fused=fused)
 
     def communicate(op: Op) -> Communication:
         comm, group, member, ranks = streams.stand(schedule.mesh, op.over, op.lane)
-        place = Place(comm, schedule.mesh, group, member, sent)
+        place = Place(comm, schedule.mesh, group, member, sent, fused.get("merge"))
         if op.kind == "permute":
             source, destination = map(ranks.index, peers.of(op))
             return permute(op, place, source, destination, peers.shapes(op))
@@ -172,6 +178,13 @@ def timeline(schedule: Schedule, run: Run, comm: MPI.Comm, about: Mapping[str, A
     if runs is None:
         return None
     start, end, sent = (np.stack(x, axis=1) for x in zip(*runs, strict=True))
+    return as_timeline(schedule, start, end, sent, about)
+
+
+def as_timeline(
+    schedule: Schedule, start: Floats, end: Floats, sent: NDArray[np.int64], about: Mapping[str, Any]
+) -> Timeline:
+    """A measured timeline of all ranks, from what each op took and sent, (ops, ranks)."""
     compute = [op.id for op in schedule.ops if op.stream is None]
     return Timeline(
         clock="measured",

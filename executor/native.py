@@ -7,6 +7,7 @@ locally in the order of the members, so that it is the same on every machine.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,16 +21,25 @@ from executor.blocks import block_shapes, dtypes, pack, unpack
 from executor.lower import Communication
 
 REDUCED_BY_MPI = ("float64", "float32")
+NOTHING = np.empty(0, np.uint8)
+
+
+Merge = Callable[..., tuple[Any, ...]]
 
 
 class Place(NamedTuple):
-    """Where a rank stands in the group that carries an op, and the account of what it sends, by op id."""
+    """Where a rank stands in the group that carries an op, and the account of what it sends, by op id.
+
+    Attributes:
+        merge: joins two states; None: by the meaning of the op.
+    """
 
     comm: MPI.Comm
     mesh: Mesh
     group: int
     member: int
     sent: list[int]
+    merge: Merge | None = None
 
     @property
     def size(self) -> int:
@@ -40,6 +50,13 @@ class Place(NamedTuple):
         """Row counts of the members' shards."""
         rows: list[int] = shard_rows(op, self.mesh)[self.group].tolist()
         return rows
+
+    def combine(self, op: Op) -> Callable[[tuple[Array, ...], tuple[Array, ...]], tuple[Array, ...]]:
+        """How blocks of one name are joined."""
+        by, merge = module(op.kind).combine, self.merge
+        if merge is not None and op.params["op"] == "merge":
+            return lambda a, b: merge(*a, *b)
+        return lambda a, b: by(np, a, b, op.params)
 
 
 def native(op: Op, place: Place) -> Communication:
@@ -124,7 +141,7 @@ def _all_reduce(op: Op, place: Place) -> Communication:
 
 def _all_reduce_gathered(op: Op, place: Place) -> Communication:
     """For what MPI does not reduce, half types and states: gather all and reduce in the order of the members."""
-    combine, kinds = module(op.kind).combine, dtypes(op)
+    combine, kinds = place.combine(op), dtypes(op)
 
     def post(*arrays: Array) -> Any:
         message = pack(arrays)
@@ -138,36 +155,42 @@ def _all_reduce_gathered(op: Op, place: Place) -> Communication:
         MPI.Request.Waitall(requests)
         total = unpack(everyone[0], shapes, kinds)
         for message in everyone[1:]:
-            total = combine(np, total, unpack(message, shapes, kinds), op.params)
+            total = combine(total, unpack(message, shapes, kinds))
         return total
 
     return Communication(post, wait)
 
 
 def _exchange(op: Op, place: Place) -> Communication:
-    """All-to-all and reduce-scatter: each member sends each other one block, and takes or combines what comes."""
+    """All-to-all and reduce-scatter: each member sends each other one block, and takes or combines what comes.
+
+    Its own stays where it is.
+    """
     collective, p, me, rows, kinds = module(op.kind), place.size, place.member, place.rows(op), dtypes(op)
     reduces, of = op.kind == "reduce_scatter", block_shapes(op, place.mesh, place.group)
     names = [me if reduces else source * p + me for source in range(p)]  # of the blocks that come
     shapes = [of(name) for name in names]
-    counts = [sum(map(_nbytes, shape, kinds)) for shape in shapes]
+    counts = [sum(map(_nbytes, shape, kinds)) if source != me else 0 for source, shape in enumerate(shapes)]
+    combine = place.combine(op) if reduces else None
 
     def post(*arrays: Array) -> Any:
         blocks = collective.give(np, arrays, me, rows, op.params)
-        parts = [pack(blocks[to if reduces else me * p + to]) for to in range(p)]
-        leaving, arriving = np.concatenate(parts), np.empty(sum(counts), np.uint8)
-        place.sent[op.id] += leaving.nbytes - parts[me].nbytes
+        own = blocks[me if reduces else me * p + me]
+        parts = [pack(blocks[to if reduces else me * p + to]) if to != me else NOTHING for to in range(p)]
+        leaving = np.concatenate(parts) if p > 2 else parts[1 - me] if p == 2 else NOTHING
+        arriving = np.empty(sum(counts), np.uint8)
+        place.sent[op.id] += leaving.nbytes
         sending, receiving = [leaving, [x.nbytes for x in parts], None, MPI.BYTE], [arriving, counts, None, MPI.BYTE]
-        return [place.comm.Ialltoallv(sending, receiving)], arriving, leaving
+        return [place.comm.Ialltoallv(sending, receiving)], arriving, leaving, own
 
     def wait(posted: Any) -> tuple[Array, ...]:
-        requests, arriving, _ = posted
+        requests, arriving, _, own = posted
         MPI.Request.Waitall(requests)
         pool: dict[int, tuple[Array, ...]] = {}
         ends = np.cumsum(counts)
-        for name, shape, start, end in zip(names, shapes, ends - counts, ends, strict=True):
-            block = unpack(arriving[start:end], shape, kinds)
-            pool[name] = collective.combine(np, pool[name], block, op.params) if name in pool else block
+        for source, (name, shape, start, end) in enumerate(zip(names, shapes, ends - counts, ends, strict=True)):
+            block = own if source == me else unpack(arriving[start:end], shape, kinds)
+            pool[name] = combine(pool[name], block) if combine and name in pool else block
         taken: tuple[Array, ...] = collective.take(np, pool, me, rows, op.params)
         return taken
 

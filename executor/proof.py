@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,10 +16,13 @@ from algorithms.options import DTYPES, algorithms_from
 from algorithms.ways import parse
 from executor import launch
 from executor.cases import Asked, Case, cases, shared
-from executor.check import Known, in_one_process, prove, refuse_unrunnable, warm
+from executor.check import Known, in_one_process, prove, refuse_unrunnable
+from executor.environment import mpi_library
 from executor.errors import BadInput
+from executor.gpu.choice import Choice, chosen, library, runner
 from executor.inputs import read_inputs
 from executor.interpret import kernel_called
+from executor.outputs import output
 from executor.report import Report, Setting
 
 if TYPE_CHECKING:
@@ -39,8 +41,9 @@ def proved(names: Sequence[str], local: int | None, options: Options) -> int:
     """
     comm = None if local else launch.world()
     ranks = local or (comm.Get_size() if comm else 1)
-    algorithms, ways = _read(lambda: algorithms_from(",".join(names))), _ways(options)
-    _read(lambda: kernel_called(options["kernel"]))
+    algorithms, ways = read(lambda: algorithms_from(",".join(names))), ways_from(options["ways"], options["native"])
+    choice = chosen(options["device"], options["kernel"], options["transport"], comm)
+    kernel = read(lambda: kernel_called(choice.kernel))
     asked = _asked(options)
     arrays, have = None, f"{ranks} in one process" if local else f"MPI has {ranks}"
     if options["inputs"] is not None:
@@ -48,30 +51,30 @@ def proved(names: Sequence[str], local: int | None, options: Options) -> int:
     todo, others = cases(algorithms, asked, ranks, have)
     if comm is not None:
         launch.alike(comm, "was asked for something else than", _text(todo, options))
-    known = Known(options["seed"], arrays)
+    known = Known(options["seed"], arrays, getattr(kernel, "HALF_WEIGHTS", False))
     refuse_unrunnable(todo, known)
     timeline = _timeline(options, todo, comm)
-    setting = _setting(options, ranks, comm)
+    setting = _setting(options, choice, ranks, comm)
     report = Report(setting, todo, options["as_json"], dict.fromkeys(others), silent=bool(comm and comm.Get_rank()))
-    return _run(todo, known, report, comm, ways, timeline)
+    return _run(todo, known, report, choice, comm, ways, timeline)
 
 
 def _run(
     todo: Sequence[Case],
     known: Known,
     report: Report,
+    choice: Choice,
     comm: MPI.Comm | None,
     ways: Mapping[str, str] | None,
     timeline: Path | None,
 ) -> int:
-    kernel = report.setting.kernel
     if comm is None:
-        run = in_one_process(kernel, ways)
+        run = in_one_process(choice.kernel, ways, library(choice))
     else:
-        from executor.overmpi import Everyone
+        from executor.overmpi import Everyone, warm_all
 
-        run = Everyone(comm, kernel, ways, timeline)
-        _warm(comm, kernel, todo)
+        run = Everyone(comm, choice.kernel, ways, timeline, runner(choice))
+        warm_all(comm, choice.kernel, [p for case in todo for p in case.problems])
     for row in prove(todo, known, run):
         report.add(row)
     if not report.rows:
@@ -81,24 +84,10 @@ def _run(
     return comm.bcast(status, root=0) if comm else status
 
 
-def _warm(comm: MPI.Comm, kernel: str, todo: Sequence[Case]) -> None:
-    """Let one rank of each host compile; the others then find its code in the cache, before anything is timed."""
-    from mpi4py import MPI
-
-    here = comm.Split_type(MPI.COMM_TYPE_SHARED)
-    first = here.Get_rank() == 0
-    here.Free()
-    problems = {(p.dtype, p.kv_dtype, p.phase): p for case in todo for p in case.problems}.values()
-    for turn in (first, not first):
-        for problem in problems if turn else ():
-            warm(kernel, problem)
-        launch.quietly(comm)
-
-
 def _text(todo: Sequence[Case], options: Options) -> str:
     """What all ranks must have been asked for alike."""
     asked = [(case.algorithm, str(case.mesh), case.layout, case.problems) for case in todo]
-    return repr((asked, *(options[name] for name in ("seed", "kernel", "ways", "timeline"))))
+    return repr((asked, *(options[name] for name in ("seed", "kernel", "device", "transport", "ways", "timeline"))))
 
 
 def _asked(options: Options) -> Asked:
@@ -106,8 +95,8 @@ def _asked(options: Options) -> Asked:
     phases = PHASES if options["phase"] == "all" else (options["phase"],)
     if phases[0] not in PHASES:
         raise BadInput(unknown("phase", phases[0], PHASES, other="all"))
-    masks = _read(lambda: _masks(options["mask"], options["lengths"]))
-    layouts = () if dealt == "all" else (_read(lambda: layout(dealt, 1, 1)).kind,)
+    masks = read(lambda: _masks(options["mask"], options["lengths"]))
+    layouts = () if dealt == "all" else (read(lambda: layout(dealt, 1, 1)).kind,)
     dtypes = {name: DTYPES.get(options[name], options[name]) for name in ("dtype", "kv_dtype", "state_dtype")}
     sizes: dict[str, Any] = {name: options[name] for name in (*_SIZES, *_SCORES, "tp", "dp", "mesh")}
     return Asked(phases, masks, layouts, **sizes | dtypes)
@@ -120,42 +109,43 @@ def _masks(said: str | None, lengths: str | None) -> tuple[Mask, ...]:
     return () if said is None and lengths is None else (mask_from(said or "causal", lengths),)
 
 
-def _ways(options: Options) -> Mapping[str, str] | None:
-    if options["ways"] is None:
+def ways_from(said: str | None, native: bool) -> Mapping[str, str] | None:
+    """The ways that collectives are to be carried out in, None: MPI's own; "default" is the default way of each.
+
+    Raises:
+        BadInput: both are asked for, or there is no such way.
+    """
+    if said is None:
         return None
-    if options["native"]:
-        raise BadInput(f"--native and --ways {options['ways']}: give one or the other")
-    chosen: dict[str, str] = _read(lambda: parse("" if options["ways"] == "default" else options["ways"]))
+    if native:
+        raise BadInput(f"--native and --ways {said}: give one or the other")
+    chosen: dict[str, str] = read(lambda: parse("" if said == "default" else said))
     return chosen
 
 
 def _timeline(options: Options, todo: Sequence[Case], comm: MPI.Comm | None) -> Path | None:
     if options["timeline"] is None:
         return None
-    path, count = Path(options["timeline"]), sum(len(case.problems) for case in todo)
+    count = sum(len(case.problems) for case in todo)
     if comm is None:
         raise BadInput("--timeline needs ranks that run at once: use mpiexec in place of --local")
     if count != 1:
         raise BadInput(
             f"--timeline is of one case, these are {count}: say --phase, --mesh, --mask, --layout, --heads and --seq"
         )
-    if not options["timeline"] or not path.parent.is_dir() or path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise BadInput(f"--timeline {path} cannot be written")
-    return path
+    return output("--timeline", options["timeline"])
 
 
-def _setting(options: Options, ranks: int, comm: MPI.Comm | None) -> Setting:
-    hosts, library = [socket.gethostname()], "in one process"
+def _setting(options: Options, choice: Choice, ranks: int, comm: MPI.Comm | None) -> Setting:
+    hosts, mpi = [socket.gethostname()], "in one process"
     if comm is not None:
-        from mpi4py import MPI
-
         hosts = sorted(set(comm.allgather(hosts[0])))
-        library = " ".join(MPI.Get_library_version().splitlines()[0].replace("Version:", "").split())[:60]
+        mpi = mpi_library()
     ways = "by definition" if comm is None else "native"
-    return Setting(ranks, hosts, library, options["kernel"], options["ways"] or ways, options["seed"])
+    return Setting(ranks, hosts, mpi, choice, options["ways"] or ways, options["seed"])
 
 
-def _read(function: Callable[[], Any]) -> Any:
+def read(function: Callable[[], Any]) -> Any:
     """What a parser of ours returns; what it refuses is bad input."""
     try:
         return function()

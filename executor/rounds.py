@@ -95,6 +95,7 @@ class Carrier:
         self.collective, self.rows, self.kinds = module(op.kind), place.rows(op), dtypes(op)
         self.shapes: ShapesOf = block_shapes(op, place.mesh, place.group)
         self.tag = op.id % TAGS
+        self.combine = place.combine(op) if any(turn.combine for turn in mine) else None
 
     def post(self, *arrays: Array) -> Any:
         """Name the blocks that are there, and start the first round."""
@@ -132,7 +133,7 @@ class Carrier:
             arrays = unpack(message, shapes, self.kinds * len(move.names))
             for k, b in enumerate(move.names):
                 block = arrays[k * len(self.kinds) : (k + 1) * len(self.kinds)]
-                blocks[b] = self.collective.combine(np, blocks[b], block, self.op.params) if turn.combine else block
+                blocks[b] = self.combine(blocks[b], block) if self.combine and turn.combine else block
 
     def _nbytes(self, names: list[int]) -> int:
         return sum(

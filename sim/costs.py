@@ -11,6 +11,7 @@ import numpy as np
 
 from algorithms import unknown
 from algorithms.ir.expr import Coords
+from algorithms.ir.mesh import Mesh
 from algorithms.ir.problem import ITEMSIZE, Attention
 from algorithms.ir.schedule import Op
 from algorithms.ops import Work, is_free, work
@@ -136,7 +137,10 @@ class Machine:
             the graph has none. names: the model's name of each rank's GPU, "" for an idealised one; real: 1.0
             where there is a name, (P,), or one number.
         differs: whether ranks have GPUs of different kinds.
+        is_measured: whether its times are those of a calibration, so that no assumption of ours touches them.
     """
+
+    is_measured = False
 
     def __init__(self, graph: nx.DiGraph, gpus: list[str], costs: Costs) -> None:
         nodes = [graph.nodes[gpu] for gpu in gpus]
@@ -203,6 +207,14 @@ class Machine:
     def reduce_seconds(self, nbytes: Any) -> Floats:
         """Seconds to reduce arriving blocks into one's own, inside the communication kernel."""
         return np.asarray(self.costs.reduce_nbytes * nbytes / (self.memory_bandwidth * self.costs.memory_share))
+
+    def message_seconds(self, nbytes: Floats) -> Floats:
+        """Seconds that a message of so many bytes takes beyond what its links do; asked where that was measured."""
+        return np.zeros_like(nbytes)
+
+    def native_seconds(self, op: Op, mesh: Mesh) -> Floats | None:
+        """Seconds of a collective as the library itself carries it out, (P,), where that was measured."""
+        return None
 
     def assumptions(self, problem: Attention, touched: Collection[str] = NUMBERS) -> list[str]:
         """Name what the times of a problem on these GPUs rest on: the kernel that runs, and the numbers."""

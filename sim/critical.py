@@ -30,7 +30,8 @@ class Piece(NamedTuple):
 
     Attributes:
         begin, end: seconds.
-        bound: compute, launch, reduction, latency, late start, or a link, with how many flows shared it.
+        bound: compute, launch, reduction, latency, late start, or a link, with how many flows shared it; where costs
+            were measured also message, what one takes beyond its links, and library, a collective of its own.
         op: the op, or the first and the last of several alike. rank: the rank it ran on; of a flow its receiver.
     """
 

@@ -1,17 +1,21 @@
-"""From a schedule to the engine's program: compute ops get their seconds, collectives become rounds of permutes."""
+"""From a schedule to the engine's program: compute ops get their seconds, collectives become rounds of permutes.
+
+Where the host drives links, ops stand in the executor's fixed order, a transfer where it is waited for.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 
 import numpy as np
 
+from algorithms.ir import Inapplicable
 from algorithms.ir.expr import Const, Ints
-from algorithms.ir.order import overwrites
+from algorithms.ir.order import overwrites, steps
 from algorithms.ir.schedule import Op, Schedule
 from algorithms.ir.timeline import line
 from algorithms.ops import is_view
@@ -19,6 +23,7 @@ from algorithms.ops.permute import destinations
 from algorithms.ways.transfers import transfers, way_of
 from sim.binding import BINDS
 from sim.costs import Machine
+from sim.hosted import Hosted
 from sim.pacing import PLAIN, Pacing, Sends, sends_of, share, steps_of_barrier
 from sim.program import Program
 from sim.rows import Row, row, total
@@ -27,7 +32,7 @@ from sim.tiles import Tiles
 
 COMPUTE_STREAM = 0
 LATE = "late start"
-NOTHING = Row(np.zeros(()))
+ZERO = Row(np.zeros(()))
 
 
 @dataclass
@@ -37,6 +42,8 @@ class Lowered:
     Attributes:
         first, last: program op that starts and that ends each schedule op; -1 for a load or a view.
         shown: program ops that end what a view shows, by the view's place.
+        native: schedule ops that the library carries out in its own way, by id.
+        messages: program ops that are what messages take beyond their links.
         sent: bytes that each rank sends in each schedule op: rows to be added up.
         flop: of each schedule op on all ranks together.
         busy: seconds of the compute stream, (P,), or one number for all. binds: of the streams of all ranks by what
@@ -52,6 +59,8 @@ class Lowered:
     busy: Floats = field(default_factory=lambda: np.zeros(()))
     binds: Floats = field(default_factory=lambda: np.zeros(len(BINDS)))
     shown: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    native: set[int] = field(default_factory=set)
+    messages: set[int] = field(default_factory=set)
 
     def place(self, op: int) -> int:
         """The place in the schedule of the op that a program op is part of; -1 for what comes before all."""
@@ -76,7 +85,8 @@ class Lowered:
         if place < 0:
             return LATE, LATE
         of = self.schedule.ops[place]
-        inside = "launch" if op == self.first[place] else "reduction"
+        inside = "launch" if op == self.first[place] else "library" if of.id in self.native else "reduction"
+        inside = "message" if op in self.messages else inside
         return "compute" if of.stream is None else inside, f"{of.kind} {of.id}"
 
 
@@ -86,6 +96,7 @@ def lower(
     ways: Mapping[str, str],
     late: Floats | None = None,
     pacing: Pacing = PLAIN,
+    hosted: Hosted | None = None,
 ) -> Lowered:
     """Lower a schedule for the GPUs of a machine.
 
@@ -93,15 +104,24 @@ def lower(
         ways: way by collective; what is missing goes the program's way, or the default.
         late: seconds by which each rank starts late, (P,).
         pacing: how the rounds of a collective follow each other.
+        hosted: which transfers the host drives; None: none.
     """
-    return _Lowering(schedule, machine, ways, pacing).run(late)
+    return _Lowering(schedule, machine, ways, pacing, hosted).run(late)
 
 
 class _Lowering:
-    def __init__(self, schedule: Schedule, machine: Machine, ways: Mapping[str, str], pacing: Pacing) -> None:
-        self.schedule, self.machine, self.ways, self.pacing = schedule, machine, ways, pacing
+    def __init__(
+        self,
+        schedule: Schedule,
+        machine: Machine,
+        ways: Mapping[str, str],
+        pacing: Pacing,
+        hosted: Hosted | None,
+    ) -> None:
+        self.schedule, self.machine, self.ways, self.pacing, self.hosted = schedule, machine, ways, pacing, hosted
         self.program = Program(schedule.mesh.size)
-        self.result = Lowered(schedule, self.program)
+        ops = len(schedule.ops)
+        self.result = Lowered(schedule, self.program, [-1] * ops, [-1] * ops, [()] * ops, [0.0] * ops)
         self.tiles = Tiles(machine, schedule.problem, schedule.mesh)
         self.blocked = overwrites(schedule)
         self.written: dict[int, tuple[int, ...]] = {}  # value -> program ops that end it; of what is loaded, none
@@ -115,10 +135,10 @@ class _Lowering:
     def run(self, late: Floats | None) -> Lowered:
         if late is not None and late.any():
             self.start = [self.program.compute(late, [], COMPUTE_STREAM)]
-        for op in self.schedule.ops:
+        for op in self.order():
             if op.kind == "load":
-                self.note(op, -1, -1, ())
-            elif is_view(op):
+                continue
+            if is_view(op):
                 self.show(op)
             elif op.stream is None:
                 self.compute(op)
@@ -126,22 +146,24 @@ class _Lowering:
                 self.communicate(op)
         return self.result
 
+    def order(self) -> Iterable[Op]:
+        """The ops as the program has them: as they were written, or where the executor runs or waits for them."""
+        if self.hosted is None:
+            return self.schedule.ops
+        return (op for action, op in steps(self.schedule) if action != "post")
+
     def note(self, op: Op, first: int, last: int, sent: tuple[Row, ...], flop: float = 0.0) -> None:
         """Remember where an op went."""
-        self.result.first.append(first)
-        self.result.last.append(last)
-        self.result.sent.append(sent)
-        self.result.flop.append(flop)
-        if last >= 0:
-            for v in op.outputs:
-                self.written[v.id] = (last,)
+        self.result.first[op.id], self.result.last[op.id] = first, last
+        self.result.sent[op.id], self.result.flop[op.id] = sent, flop
+        for v in op.outputs:
+            self.written[v.id] = (last,)
 
     def show(self, op: Op) -> None:
         """A view: there as soon as what it shows is."""
         shown = tuple(sorted(self.writers(op)))
-        self.result.shown[len(self.result.first)] = shown
+        self.result.shown[op.id] = shown
         self.written |= {v.id: shown for v in op.outputs}
-        self.note(op, -1, -1, ())
 
     def writers(self, op: Op) -> set[int]:
         """Program ops that end what an op reads."""
@@ -170,36 +192,57 @@ class _Lowering:
         sent = tuple([one.nbytes for group in rounds for one in group])
         idle = not any(nbytes.values.any() for nbytes in sent)  # of one rank, or of empty shards
         first = self.program.compute(0.0 if idle else self.launch, self.needs(op), stream)
-        if self.pacing.cuts and op.kind != "permute" and not idle:
-            last = self.chunks(op, rounds, first)
+        native = (
+            None if idle or op.kind in ("permute", *self.ways) else self.machine.native_seconds(op, self.schedule.mesh)
+        )
+        if native is not None:
+            last = self.native(op, native, [first])
+        elif self.pacing.cuts and op.kind != "permute" and not idle:
+            last = [self.chunks(op, rounds, [first])]
         elif op.kind in self.pacing.drift:
-            last = self.drifting(op, rounds, first)
+            last = [self.drifting(op, rounds, first)]
         else:
-            last = self.rounds(op, op.stream, rounds, first)
-        self.note(op, first, last, sent)
+            last = self.rounds(op, op.stream, rounds, [first])
+        self.note(op, first, self.joined(last, stream), sent)
 
-    def chunks(self, op: Op, rounds: list[list[Sends]], before: int) -> int:
+    def joined(self, ends: Sequence[int], stream: int) -> int:
+        """One op that has ended when all of these have."""
+        return ends[0] if len(ends) == 1 else self.program.compute(0.0, ends, stream)
+
+    def native(self, op: Op, seconds: Floats, before: list[int]) -> list[int]:
+        """A collective as the library does it: when the group has met, it takes the seconds measured."""
+        self.result.native.add(op.id)
+        last = self.barrier(op, op.stream, before)
+        return [self.program.compute(row(seconds), last, self.driven(op.stream))]
+
+    def driven(self, key: object) -> int:
+        """The stream in which a library's work on a communication stream is done."""
+        return self.stream(key) if self.hosted is None else COMPUTE_STREAM
+
+    def chunks(self, op: Op, rounds: list[list[Sends]], before: list[int]) -> int:
         """The rounds for one chunk after another, each round on a stream of its own and channel, between two marks."""
         count, ends = self.pacing.count(rounds), list[int]()
         for chunk in range(count):
             channel, last = chunk % self.pacing.channels, before
             for stage, group in enumerate(share(rounds, chunk, count)):
                 last = self.rounds(op, (op.stream, "chunk", channel, stage), [group], last, stage)
-            ends.append(last)
+            ends += last
         return self.program.compute(0.0, ends, self.stream(op.stream))
 
     def drifting(self, op: Op, rounds: list[list[Sends]], before: int) -> int:
         """Each rank's sends one after another, on a stream of its own."""
         self.pacing.check_way(op.kind, way_of(op, self.ways), self.schedule.mesh.size)
+        if self.hosted is not None:
+            raise Inapplicable(f"--drift {op.kind}: the host drives links here, one message after another")
         ends = []
         for sender in range(self.schedule.mesh.size):
             stream, last = self.stream((op.stream, "sender", sender)), before
             for dst, nbytes in sends_of(rounds, sender):
-                last = self.program.permute(dst, nbytes, [before], stream)
+                last = self.program.permute(dst, nbytes, [last], stream)
             ends.append(last)
         return self.program.compute(0.0, ends, self.stream(op.stream))
 
-    def rounds(self, op: Op, key: object, rounds: list[list[Sends]], last: int, begin: int = 0) -> int:
+    def rounds(self, op: Op, key: object, rounds: list[list[Sends]], last: list[int], begin: int = 0) -> list[int]:
         """Rounds on the stream of a key, each after the one before, and after a barrier where one is asked for."""
         for number, group in enumerate(rounds, begin):
             if number and op.kind in self.pacing.barrier:
@@ -207,12 +250,12 @@ class _Lowering:
             last = self.round(key, group, last)
         return last
 
-    def barrier(self, op: Op, key: object, last: int) -> int:
+    def barrier(self, op: Op, key: object, last: list[int]) -> list[int]:
         """Messages without bytes, until every member of a group knows of every other."""
         if op.over not in self.barriers:
             self.barriers[op.over] = tuple(steps_of_barrier(self.schedule.mesh, op.over))
         for dst in self.barriers[op.over]:
-            last = self.program.permute(dst, 0.0, [last], self.stream(key))
+            last = self.send(dst, ZERO, last, self.stream(key))
         return last
 
     def moves(self, op: Op) -> list[list[Sends]]:
@@ -240,24 +283,40 @@ class _Lowering:
                 self.permutes[key] = found
         return found
 
-    def round(self, key: object, group: list[Sends], before: int) -> int:
+    def round(self, key: object, group: list[Sends], before: list[int]) -> list[int]:
         """One round: a permute on the stream itself, or several on channels of their own between two marks."""
         stream = self.stream(key)
         if len(group) == 1:
-            last = self.program.permute(group[0].dst, group[0].nbytes, [before], stream)
+            last = self.send(group[0].dst, group[0].nbytes, before, stream)
         else:
             sends = [
-                self.program.permute(one.dst, one.nbytes, [before], self.stream((key, one.channel))) for one in group
+                end for one in group for end in self.send(one.dst, one.nbytes, before, self.stream((key, one.channel)))
             ]
-            last = self.program.compute(0.0, sends, stream)
+            last = [self.program.compute(0.0, sends, stream)]
         if group[0].combine:
-            arriving = total([row(_received(one)) for one in group])
-            last = self.program.compute(row(self.machine.reduce_seconds(arriving)), [last], stream)
+            arriving = total([row(_received(one.dst, one.nbytes)) for one in group])
+            last = [self.program.compute(row(self.machine.reduce_seconds(arriving)), last, self.driven(key))]
         return last
 
+    def send(self, dst: Ints, nbytes: Row, before: list[int], stream: int) -> list[int]:
+        """A permute, on the stream or, what the host drives of it, between what both its ends compute."""
+        if self.hosted is None:
+            return [self.message(dst, nbytes, before, stream)]
+        by_host, offloaded = self.hosted.split(dst)
+        parts = [(by_host, COMPUTE_STREAM), (offloaded, stream)]
+        return [self.message(part, nbytes, before, on) for part, on in parts if part is not None]
 
-def _received(one: Sends) -> Floats:
+    def message(self, dst: Ints, nbytes: Row, before: list[int], stream: int) -> int:
+        """A permute; where messages were measured, all that its links do not account for comes first."""
+        if self.machine.is_measured:
+            most = np.maximum(np.where(dst >= 0, nbytes.at(), 0.0), _received(dst, nbytes))
+            before = [self.program.compute(row(self.machine.message_seconds(most)), before, stream)]
+            self.result.messages.update(before)
+        return self.program.permute(dst, nbytes, before, stream)
+
+
+def _received(dst: Ints, nbytes: Row) -> Floats:
     """Bytes that arrive at each rank."""
-    arriving, sends = np.zeros(len(one.dst)), one.dst >= 0
-    arriving[one.dst[sends]] = np.broadcast_to(one.nbytes.at(), len(one.dst))[sends]
+    arriving, sends = np.zeros(len(dst)), dst >= 0
+    arriving[dst[sends]] = np.broadcast_to(nbytes.at(), len(dst))[sends]
     return arriving

@@ -29,6 +29,7 @@ class Network:
         machine: [nodes] the number of each node's machine, or FABRIC.
         capacity: [links + 1] bytes per second, bandwidth x efficiency; the last, `pad`, is infinite.
         latency: [links + 1] seconds; 0 for `pad`.
+        by_host: [links + 1] whether the processors at a flow's ends carry it; not `pad`.
         routing: which of its equal paths a flow takes.
     """
 
@@ -58,6 +59,7 @@ class Network:
         self.bandwidth = self._numbers([data.get("bandwidth") for data in cables], "bandwidth", False)
         self.capacity = np.append(self.bandwidth * np.array([share[kind] for kind in self.kinds]), np.inf)
         self.latency = np.append(self._numbers([data.get("latency") for data in cables], "latency", True), 0.0)
+        self.by_host = np.array([*(data.get("offloaded") is False for data in cables), False])
         by_rank = _gpus(graph, self.name)
         chosen = range(len(by_rank)) if placement is None else placement
         self.gpus = _placed(by_rank, chosen, self.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -18,14 +18,16 @@ from algorithms.ways import COLLECTIVES, find
 from algorithms.ways.transfers import way_of
 from sim.binding import BINDS
 from sim.conditions import Conditions
-from sim.costs import Costs, Machine
+from sim.costs import Costs
 from sim.critical import critical_path
 from sim.engine import KEPT, keeps_times
 from sim.estimate import Notice, check_crowd, crowding, warning
 from sim.fastest import Ahead, run_fastest
 from sim.faults import REROUTE_DELAY, Fault
+from sim.hosted import Hosted
 from sim.jitter import Jitter, jittered
-from sim.lower import COMPUTE_STREAM, Lowered, lower
+from sim.lower import Lowered, lower
+from sim.measured import machine_of
 from sim.measured_costs import with_measured
 from sim.moved import check_moved
 from sim.network import Network
@@ -61,7 +63,7 @@ class Site:
         self.costs, self.placement = costs or with_measured(Costs(), graph), placement
         real = any(gpu for _, gpu in graph.nodes(data="gpu"))  # an idealised graph's links are taken at their word
         self.network = Network(self.graph, placement, self.costs.link_share if real else None, self.routing)
-        self.machine = Machine(self.graph, self.network.gpus, self.costs)
+        self.machine = machine_of(self.graph, self.network.gpus, self.costs)
         self.name = self.network.name
         self._repeats: dict[Routing, Site] = {}  # shared by all of them
 
@@ -126,7 +128,7 @@ def simulate(
     if site is None or schedule.mesh.size != site.network.ranks or asked:
         site = _fitting(cluster, schedule, placement, costs, routing)
     conditions = Conditions(faults, site.graph, site.network, reroute_delay)
-    lowered = lower(schedule, site.machine, chosen, conditions.late, pacing)
+    lowered = lower(schedule, site.machine, chosen, conditions.late, pacing, Hosted.on(site.network))
     check_moved(lowered)
     frozen = replace(freeze(lowered.program, site.network), label=lowered.label)
     if jitter is not None:
@@ -168,7 +170,8 @@ def _run(
 
 def _busy(lowered: Lowered, frozen: Frozen, spans: Spans) -> Floats:
     """Seconds that each rank's compute stream works: as it ran, or as planned where only extents are kept."""
-    ops = np.array([op for op in lowered.first if op >= 0 and lowered.program.streams[op] == COMPUTE_STREAM], np.int64)
+    computes = zip(lowered.schedule.ops, lowered.first, strict=True)
+    ops = np.array([first for op, first in computes if op.stream is None and first >= 0], np.int64)
     if spans.start.ndim == 2:
         seconds = spans.seconds(ops, ops)
         return seconds if spans.rank_class is None else seconds[spans.rank_class]
@@ -247,7 +250,7 @@ def _timeline(
             "ranks": schedule.mesh.size,
             "gpus": list(site.network.gpus),
             "layout": schedule.problem.layout,
-            "ways": ways_of(schedule, ways),
+            "ways": ways_of(schedule, ways, lowered.native),
             "problem": schedule.problem.describe(),
             "routing": routing_record(site.network),
             "engine": spans.how,
@@ -256,12 +259,12 @@ def _timeline(
     )
 
 
-def ways_of(schedule: Schedule, ways: Mapping[str, str]) -> dict[str, str]:
-    """The way, or ways, that each collective of a schedule is carried out in."""
+def ways_of(schedule: Schedule, ways: Mapping[str, str], native: Collection[int] = ()) -> dict[str, str]:
+    """The way, or ways, that each collective of a schedule is carried out in; those in native by the library."""
     used: dict[str, set[str]] = {}
     for op in schedule.ops:
-        if op.kind in COLLECTIVES:
-            used.setdefault(op.kind, set()).add(way_of(op, ways))
+        if op.kind in COLLECTIVES and not (native and schedule.mesh.count(op.over) == 1):
+            used.setdefault(op.kind, set()).add("native" if op.id in native else way_of(op, ways))
     return {kind: " and ".join(sorted(used[kind])) for kind in sorted(used)}
 
 

@@ -186,7 +186,12 @@ def set_up(asked: Asked, wanted: Wanted, named: Named) -> Setup:
     said = {"--kernel": wanted.kernel, "--launch": wanted.launch, "--assume": wanted.assume.strip()}
     for option, value in said.items():
         if value and not any(site.machine.names):
-            raise ValueError(f"{option} {value} changes nothing: {site.name} is idealised, its GPUs have no model name")
+            why = (
+                "has costs that were measured"
+                if site.machine.is_measured
+                else "is idealised, its GPUs have no model name"
+            )
+            raise ValueError(f"{option} {value} changes nothing: {site.name} {why}")
     return Setup(model, kinds[0][1], kinds, job, site, ways, errors, wanted.per, wanted.placement, asked.layout)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from algorithms.ir import Attention, Mesh
+from algorithms.ir.score import Score
 from algorithms.ops.merge import meaning as merge
 from algorithms.ring import ring_attention
 from executor.arrays import Positions, loaded, random_inputs
@@ -54,7 +55,7 @@ def by_hand(schedule):
     arrays, positions, attend = random_inputs(schedule.problem), Positions(schedule, 0), find("numpy").attend
     q, k, v = (loaded(op, arrays, schedule, 0) for op in schedule.ops[:3])
     tiles = [[positions(x.tokens) for x in op.inputs[:2]] for op in schedule.ops if op.kind == "attend"]
-    comm, scale = MPI.COMM_SELF, schedule.problem.scale
+    comm, score, mask = MPI.COMM_SELF, Score(schedule.problem.scale), schedule.problem.mask
 
     def run():
         own, blocks = (k, v), None
@@ -65,7 +66,7 @@ def by_hand(schedule):
                 blocks = np.empty(k.shape), np.empty(v.shape)
                 requests = [comm.Irecv([x, MPI.BYTE], 0, step) for x in blocks]
                 requests += [comm.Isend([x, MPI.BYTE], 0, step) for x in own]
-            part = attend(q, *own, rows, cols, "full", scale)
+            part = attend(q, *own, rows, cols, mask, score)
             out, lse = part if out is None else merge(np, out, lse, *part)
             MPI.Request.Waitall(requests)
             own = blocks

@@ -17,16 +17,8 @@ if TYPE_CHECKING:
 SCHEMA = "ringloom.cluster/1"
 PARTS = ("schema", "classes", "nodes", "cables", "links")
 GRAPH_KEYS = (
-    "name",
-    "sources",
-    "assumptions",
-    "fabric",
-    "routing",
-    "network",
-    "left_out",
-    "notes",
-    "warnings",
-    "costs",
+    *("name", "sources", "assumptions", "fabric", "routing", "network", "left_out", "notes", "warnings"),
+    *("costs", "measured"),
 )
 MOST_VALUES = 4_000_000  # of a JSON text
 MOST_NODES, MOST_LINKS = 150_000, 1_100_000  # read in seconds; 16,384 H100s have 35,000 and 98,000
