@@ -81,8 +81,8 @@ def _show(now: Bandwidths, found: list[Repair], most: int) -> None:
 def _figures(now: Bandwidths) -> Iterator[tuple[str, str, str]]:
     """Yield the large-message bandwidths, a row each."""
     if now.rings:
-        shortest = ", by shortest routes only" * (now.graph.graph.get("routing") == "adaptive")
-        rings = f"{len(now.rings)} ring{'s' * (len(now.rings) > 1)}{shortest}; all-gather and reduce-scatter the same"
+        adaptive = ", with detours" * (now.graph.graph.get("routing") == "adaptive")
+        rings = f"{len(now.rings)} ring{'s' * (len(now.rings) > 1)}{adaptive}; all-gather and reduce-scatter the same"
         yield "all-reduce busbw", _rate(now.all_reduce), rings
     if now.tree is not None:
         yield "", _rate(now.tree), "two trees between machines"
@@ -194,7 +194,10 @@ def assumptions(now: Bandwidths) -> Iterator[str]:
         yield "rings: in the order of ranks; rings from neighbour to neighbour can reach several times as much"
     yield "equal paths share what they carry equally; hashed ECMP is slower where flows collide"
     if now.graph.graph.get("routing") == "adaptive":
-        yield "routes: the shortest; what adaptive routing sends by detours is not counted, and may carry more"
+        yield (
+            "routes: adaptive, by flow: those of a collective take detours where cables are full (a switch chooses "
+            "anew for each packet, which is more even); send/recv the shortest"
+        )
 
 
 def _follows_ranks(now: Bandwidths) -> bool:
