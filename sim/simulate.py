@@ -27,7 +27,8 @@ from sim.fastest import Ahead, run_fastest
 from sim.faults import REROUTE_DELAY, Fault
 from sim.hosted import Hosted
 from sim.jitter import Jitter, jittered
-from sim.lower import Lowered, lower
+from sim.lower import lower
+from sim.lowered import Lowered
 from sim.measured_machine import machine_of
 from sim.moved import check_moved
 from sim.network import Network
