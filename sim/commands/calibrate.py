@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sim.commands.outputs import check_cluster, cluster_output
 from topologies.options import Named, cluster_options
 from topologies.units import GB, format_bytes, format_seconds, us
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from sim.costs import Costs
     from topologies.logs.records import Log
 
-SUFFIXES = ("json", "yaml", "yml", "graphml")
 NUMBERS = (("number", "whole"), ("was", "right"), ("now", "right"), ("from", "left"))
 BESIDE = tuple((name, "right") for name in ("size", "measured", "fitted", "error", "before", "error", "after", "error"))
 Cells = tuple[str, ...]
@@ -27,14 +27,14 @@ Cells = tuple[str, ...]
 @click.option("--from", "first", metavar="FILE", required=True, help="Output of nccl-tests, OSU, Kineto; or a table.")
 @click.argument("more", nargs=-1, metavar="[FILE...]")
 @cluster_options
-@click.option("-o", "--output", metavar="FILE", help=f"Write the cluster here: {', '.join(SUFFIXES)}, by its suffix.")
+@cluster_output
 def command(first: str, more: tuple[str, ...], named: Named, output: str | None) -> None:
     """Turn logs of communication (nccl-tests, OSU, Kineto) into the costs of a cluster.
 
     Output of nccl-tests and rccl-tests, OSU micro-benchmarks, Markdown tables of busbw and PyTorch (Kineto) traces are
     read; several files add to each other. With -o the cluster is written with them, to be used as --cluster.
     """
-    _check_output(output)
+    check_cluster(output)
     from sim.calibration.calibrate import calibrate
     from sim.calibration.runs import runs_of
     from sim.cluster_costs import with_costs_of
@@ -52,18 +52,6 @@ def command(first: str, more: tuple[str, ...], named: Named, output: str | None)
 
         write(found.graph, output)
     _show(logs, notes, found, costs, output)
-
-
-def _check_output(output: str | None) -> None:
-    """Refuse an output that could not be written, before the work."""
-    if output is None:
-        return
-    if output.rpartition(".")[2].lower() not in SUFFIXES:
-        raise ValueError(f"-o {output}: the suffix says the format, one of {', '.join(SUFFIXES)}")
-    from sim.commands.outputs import fault
-
-    if text := fault(output):
-        raise ValueError(f"-o {output} {text}")
 
 
 def _show(logs: Sequence[Log], notes: Sequence[str], found: Calibration, costs: Costs, output: str | None) -> None:
