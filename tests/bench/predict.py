@@ -88,7 +88,10 @@ def main():
     from executor.mpi import Streams
     from executor.pinning import settle
 
+    from executor.memory import keep_freed
+
     about = environment(comm, settle(comm, True, False))
+    keep_freed()
     streams = Streams(comm)
     programs = algorithms_from("ring,attention2d,ulysses,tree")
     items = list(to_measure(programs, [wish.dtype], HEAD_DIM, kernel_called(wish.kernel), streams, wish.quick))
