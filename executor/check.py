@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -55,11 +56,15 @@ class Row:
 class Known:
     """Inputs and references, worked out once for all meshes and layouts that share a problem."""
 
-    def __init__(self, seed: int, arrays: Arrays | None = None) -> None:
-        """Draw inputs from this seed, or use the arrays of a file for every problem."""
+    def __init__(self, seed: int, arrays: Arrays | None = None, half_weights: bool = False) -> None:
+        """Draw inputs from this seed, or use the arrays of a file for every problem.
+
+        Args:
+            half_weights: as `executor.exact.reference` has it.
+        """
         self.seed, self.arrays = seed, arrays
         self._inputs = functools.cache(self._make)
-        self._references = functools.cache(lambda problem: reference(problem, self._inputs(problem)))
+        self._references = functools.cache(lambda problem: reference(problem, self._inputs(problem), half_weights))
 
     def inputs(self, problem: Attention) -> Arrays:
         """The problem's inputs, checked."""
@@ -132,18 +137,25 @@ def traced(case: Case, problem: Attention) -> Schedule:
         raise BadInput(str(error)) from None
 
 
-def in_one_process(kernel: str, ways: Mapping[str, str] | None) -> Runner:
-    """Run all ranks of a schedule in this process."""
+def in_one_process(kernel: str, ways: Mapping[str, str] | None, xp: Any = np) -> Runner:
+    """Run all ranks of a schedule in this process, their arrays in this library."""
 
     def run(work: Work) -> list[Parts]:
-        return [local.run(schedule, arrays, kernel=kernel, ways=ways).results for schedule, arrays in work]
+        return [_hosted(local.run(schedule, arrays, xp, kernel, ways).results) for schedule, arrays in work]
 
     return run
+
+
+def _hosted(results: Parts) -> Parts:
+    """Results as arrays of NumPy; CuPy's say how they become such."""
+    return {name: [x.get() if hasattr(x, "get") else x for x in ranks] for name, ranks in results.items()}
 
 
 def warm(kernel: str, problem: Attention) -> None:
     """Compile the kernel for a problem's dtypes, or load what an earlier run compiled."""
     chosen, at = kernel_called(kernel), np.arange(1)
+    if getattr(chosen, "ON_DEVICE", False):
+        return  # CuPy compiles when it first launches, and torch has been compiled
     q, k = np.zeros((1, 1, 1), problem.dtype), np.zeros((1, 1, 1), problem.kv_dtype)
     out, lse = chosen.attend(q, k, k, at, at, problem.mask, Score(1.0))
     if merge := fused_for(chosen).get("merge"):

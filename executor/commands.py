@@ -60,7 +60,13 @@ def cli() -> None:
 @click.option("--state-dtype", default="", metavar="DTYPE", help="Of partial results.  [default: float32 at least]")
 @click.option("--ways", metavar="OP=WAY,...", help="Carry collectives out by our rounds of sends, as all_gather=ring.")
 @click.option("--native", is_flag=True, help="Collectives of MPI's own: the default.")
-@click.option("--kernel", default="numba", show_default=True, metavar="KERNEL", help="numba, numpy or dense.")
+@click.option(
+    "--kernel", default="", metavar="KERNEL", help="numba, numpy, dense, cuda or torch.  [default: by device]"
+)
+@click.option("--device", default="cpu", show_default=True, metavar="DEVICE", help="Where arrays are: cpu or gpu.")
+@click.option(
+    "--transport", metavar="TRANSPORT", help="Between GPUs: staged, cuda-aware, nccl or auto.  [default: auto]"
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random inputs.")
 @click.option("--inputs", metavar="FILE.npz", help="Arrays q, k, v (do, sinks), each (tokens, batch * heads, width).")
 @click.option("--json", "as_json", is_flag=True, help="Print data and nothing else.")

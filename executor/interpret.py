@@ -60,7 +60,7 @@ def _computed(x: Array) -> Array:
 
 
 def kernel_called(name: str | Kernel) -> Kernel:
-    """Return a kernel by name: numba, numpy, or dense (the definition); a kernel itself is returned.
+    """Return a kernel by name: one of `executor.kernels`, or dense (the definition); a kernel itself is returned.
 
     Raises:
         ValueError: there is no kernel of that name.
@@ -68,7 +68,7 @@ def kernel_called(name: str | Kernel) -> Kernel:
     if not isinstance(name, str):
         return name
     if name not in ("dense", *MODULES):
-        raise ValueError(unknown("kernel", name, ("dense", *MODULES)))
+        raise ValueError(unknown("kernel", name, sorted(("dense", *MODULES))))
     return Dense() if name == "dense" else find(name)
 
 
@@ -90,7 +90,7 @@ def bind(
 
     Args:
         where: the positions that tokens stand for on that rank.
-        kernel: attends; it works on NumPy arrays, and arrays of another library are taken there and back.
+        kernel: attends; one of NumPy's arrays is given them, and arrays of another library are taken there and back.
         heads: folded numbers of the heads of which a value has rows there; for scores that heads bias, and sinks.
         fused: what stands in for the meaning of other ops, by kind.
     """
@@ -139,11 +139,12 @@ def _attend(op: Op, where: Where, kernel: Kernel, xp: Any, score: Score) -> Mean
     rows, cols = (where(x.tokens) for x in op.inputs[:2])
     mask, width = op.params["mask"], op.params["head_dim_v"]
     dtype, attend = np.dtype(op.outputs[0].type.dtype), kernel.attend
+    taken, given = _libraries(kernel, xp)
 
     def run(q: Any, k: Any, v: Any) -> tuple[Any, ...]:
-        q, k, v = (np.asarray(x) for x in (q, k, v))
+        q, k, v = (taken(x) for x in (q, k, v))
         out, lse = attend(q, k, v[..., :width], rows, cols, mask, score)
-        return _returned((out, lse), dtype, xp)
+        return _returned((out, lse), dtype, given)
 
     return run
 
@@ -152,16 +153,24 @@ def _attend_backward(op: Op, where: Where, kernel: Kernel, xp: Any, score: Score
     rows, cols = (where(x.tokens) for x in op.inputs[:2])
     mask, width = op.params["mask"], op.params["head_dim_v"]
     dtype, shared, attend_backward = np.dtype(op.outputs[0].type.dtype), op.params["shared"], kernel.attend_backward
+    taken, given = _libraries(kernel, xp)
 
     def run(q: Any, k: Any, v: Any, do: Any, lse: Any, delta: Any) -> tuple[Any, ...]:
-        q, k, v, do, lse, delta = (np.asarray(x) for x in (q, k, v, do, lse, delta))
+        q, k, v, do, lse, delta = (taken(x) for x in (q, k, v, do, lse, delta))
         gradients = attend_backward(q, k, v[..., :width], do, lse, delta, rows, cols, mask, score)
-        return _returned(joined(*gradients, shared), dtype, xp)
+        return _returned(joined(*gradients, shared), dtype, given)
 
     return run
 
 
-def _returned(results: tuple[Array, ...], dtype: Any, xp: Any) -> tuple[Any, ...]:
+def _libraries(kernel: Kernel, xp: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any] | None]:
+    """How a kernel takes arrays of a library, and how its results go back there; None: they are there."""
+    if getattr(kernel, "ON_DEVICE", False):
+        return lambda x: x, None
+    return np.asarray, None if xp is np else xp.asarray
+
+
+def _returned(results: tuple[Array, ...], dtype: Any, given: Callable[[Any], Any] | None) -> tuple[Any, ...]:
     """Results in the dtype in which they are kept, in the library of the inputs."""
     cast = tuple(x.astype(dtype, copy=False) for x in results)
-    return cast if xp is np else tuple(xp.asarray(x) for x in cast)
+    return cast if given is None else tuple(given(x) for x in cast)

@@ -15,19 +15,33 @@ from executor.exactness import FACTOR
 from executor.kernels.shapes import COMPUTED_IN
 
 RUNNABLE = ("float64", "float32", "float16")
+ENTERING = ("dtype", "kv_dtype")  # dtypes that may be bfloat16, where ml_dtypes has it
 MOST_SCORES = 2**38
 LOOSEST = 1 / 8  # a bound on out, as a share of the greatest value: beyond it, wrong attention would pass
 
 
 def check_dtypes(problem: Attention) -> None:
-    """Refuse types that NumPy does not have.
+    """Refuse types that NumPy does not have; bfloat16 comes with ml_dtypes.
 
     Raises:
         BadInput: the first such dtype of the problem.
     """
     for name in ("dtype", "kv_dtype", "state_dtype", "grad_dtype"):
-        if (value := getattr(problem, name)) not in RUNNABLE:
-            raise BadInput(f"{name} {value} cannot be run, NumPy has no such type: expected {', '.join(RUNNABLE)}")
+        value = getattr(problem, name)
+        if value == "bfloat16" and name in ENTERING and _has_bfloat16():
+            continue
+        if value not in RUNNABLE:
+            more = ", or bfloat16 once ml_dtypes is installed" if value == "bfloat16" and name in ENTERING else ""
+            expected = ", ".join(RUNNABLE) + more
+            raise BadInput(f"{name} {value} cannot be run, NumPy has no such type: expected {expected}")
+
+
+def _has_bfloat16() -> bool:
+    try:
+        import ml_dtypes  # noqa: F401, which names it to NumPy
+    except ImportError:
+        return False
+    return True
 
 
 def check_size(problem: Attention) -> None:

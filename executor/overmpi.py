@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,16 @@ class Everyone:
     """Runs schedules on all ranks of a communicator, and keeps the communicators of its streams."""
 
     def __init__(
-        self, comm: MPI.Comm, kernel: str, ways: Mapping[str, str] | None, timeline: Path | None = None
+        self,
+        comm: MPI.Comm,
+        kernel: str,
+        ways: Mapping[str, str] | None,
+        timeline: Path | None = None,
+        run: Callable[..., mpi.Run] | None = None,
     ) -> None:
-        """Write the timeline of what runs to this file, if one is given."""
+        """Write the timeline of what runs to this file, if one is given; `run` stands in for `executor.mpi.run`."""
         self.comm, self.kernel, self.ways, self.timeline = comm, kernel, ways, timeline
+        self.run = run or mpi.run
         self.streams = mpi.Streams(comm)
 
     def __call__(self, work: Sequence[tuple[Schedule, Arrays]]) -> list[dict[str, list[Any]]] | None:
@@ -35,7 +41,7 @@ class Everyone:
 
     def _run(self, schedule: Schedule, arrays: Arrays) -> mpi.Run:
         timed = self.timeline is not None
-        run = mpi.run(schedule, arrays, self.comm, self.kernel, self.ways, self.streams, together=timed)
+        run = self.run(schedule, arrays, self.comm, self.kernel, self.ways, self.streams, together=timed)
         if self.timeline is not None:
             about = {"ways": "native" if self.ways is None else dict(self.ways), "kernel": self.kernel}
             measured = mpi.timeline(schedule, run, self.comm, about)

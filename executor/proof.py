@@ -19,6 +19,7 @@ from executor.cases import Asked, Case, cases, shared
 from executor.check import Known, in_one_process, prove, refuse_unrunnable
 from executor.environment import mpi_library
 from executor.errors import BadInput
+from executor.gpu.choice import Choice, chosen, library, runner
 from executor.inputs import read_inputs
 from executor.interpret import kernel_called
 from executor.outputs import output
@@ -41,7 +42,8 @@ def proved(names: Sequence[str], local: int | None, options: Options) -> int:
     comm = None if local else launch.world()
     ranks = local or (comm.Get_size() if comm else 1)
     algorithms, ways = read(lambda: algorithms_from(",".join(names))), ways_from(options["ways"], options["native"])
-    read(lambda: kernel_called(options["kernel"]))
+    choice = chosen(options["device"], options["kernel"], options["transport"], comm)
+    kernel = read(lambda: kernel_called(choice.kernel))
     asked = _asked(options)
     arrays, have = None, f"{ranks} in one process" if local else f"MPI has {ranks}"
     if options["inputs"] is not None:
@@ -49,30 +51,30 @@ def proved(names: Sequence[str], local: int | None, options: Options) -> int:
     todo, others = cases(algorithms, asked, ranks, have)
     if comm is not None:
         launch.alike(comm, "was asked for something else than", _text(todo, options))
-    known = Known(options["seed"], arrays)
+    known = Known(options["seed"], arrays, getattr(kernel, "HALF_WEIGHTS", False))
     refuse_unrunnable(todo, known)
     timeline = _timeline(options, todo, comm)
-    setting = _setting(options, ranks, comm)
+    setting = _setting(options, choice, ranks, comm)
     report = Report(setting, todo, options["as_json"], dict.fromkeys(others), silent=bool(comm and comm.Get_rank()))
-    return _run(todo, known, report, comm, ways, timeline)
+    return _run(todo, known, report, choice, comm, ways, timeline)
 
 
 def _run(
     todo: Sequence[Case],
     known: Known,
     report: Report,
+    choice: Choice,
     comm: MPI.Comm | None,
     ways: Mapping[str, str] | None,
     timeline: Path | None,
 ) -> int:
-    kernel = report.setting.kernel
     if comm is None:
-        run = in_one_process(kernel, ways)
+        run = in_one_process(choice.kernel, ways, library(choice))
     else:
         from executor.overmpi import Everyone, warm_all
 
-        run = Everyone(comm, kernel, ways, timeline)
-        warm_all(comm, kernel, [p for case in todo for p in case.problems])
+        run = Everyone(comm, choice.kernel, ways, timeline, runner(choice))
+        warm_all(comm, choice.kernel, [p for case in todo for p in case.problems])
     for row in prove(todo, known, run):
         report.add(row)
     if not report.rows:
@@ -85,7 +87,7 @@ def _run(
 def _text(todo: Sequence[Case], options: Options) -> str:
     """What all ranks must have been asked for alike."""
     asked = [(case.algorithm, str(case.mesh), case.layout, case.problems) for case in todo]
-    return repr((asked, *(options[name] for name in ("seed", "kernel", "ways", "timeline"))))
+    return repr((asked, *(options[name] for name in ("seed", "kernel", "device", "transport", "ways", "timeline"))))
 
 
 def _asked(options: Options) -> Asked:
@@ -134,13 +136,13 @@ def _timeline(options: Options, todo: Sequence[Case], comm: MPI.Comm | None) -> 
     return output("--timeline", options["timeline"])
 
 
-def _setting(options: Options, ranks: int, comm: MPI.Comm | None) -> Setting:
-    hosts, library = [socket.gethostname()], "in one process"
+def _setting(options: Options, choice: Choice, ranks: int, comm: MPI.Comm | None) -> Setting:
+    hosts, mpi = [socket.gethostname()], "in one process"
     if comm is not None:
         hosts = sorted(set(comm.allgather(hosts[0])))
-        library = mpi_library()
+        mpi = mpi_library()
     ways = "by definition" if comm is None else "native"
-    return Setting(ranks, hosts, library, options["kernel"], options["ways"] or ways, options["seed"])
+    return Setting(ranks, hosts, mpi, choice, options["ways"] or ways, options["seed"])
 
 
 def read(function: Callable[[], Any]) -> Any:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from typing import Any
 
 from executor.cases import Case
 from executor.check import Row
+from executor.gpu.choice import Choice
 
 SCHEMA = "ringloom.check/1"
 
@@ -21,14 +22,14 @@ class Setting:
     ranks: int
     hosts: Sequence[str]
     mpi: str
-    kernel: str
+    choice: Choice
     ways: str
     seed: int
 
     def __str__(self) -> str:
         """One line of it."""
         where = f"{self.ranks} rank{'s' * (self.ranks > 1)} on {len(self.hosts)} host{'s' * (len(self.hosts) > 1)}"
-        return f"{where} ({', '.join(self.hosts)}), {self.mpi}, kernel {self.kernel}, collectives {self.ways}"
+        return f"{where} ({', '.join(self.hosts)}), {self.mpi}, {self.choice}, collectives {self.ways}"
 
 
 @dataclass
@@ -91,7 +92,7 @@ class Report:
             "schema": SCHEMA,
             "ringloom": version(),
             "cluster": {"ranks": self.setting.ranks, "hosts": list(self.setting.hosts), "mpi": self.setting.mpi},
-            "problem": {"seed": self.setting.seed, "kernel": self.setting.kernel, "ways": self.setting.ways},
+            "problem": {"seed": self.setting.seed, "ways": self.setting.ways} | asdict(self.setting.choice),
             "assumptions": ["error_of_bound is the worst error as a share of the bound of executor.exactness"],
             "results": [_row(row) for row in self.rows],
             "inapplicable": [{"algorithm": name, "reason": reason} for name, reason in self.inapplicable],

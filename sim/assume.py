@@ -31,12 +31,16 @@ def assume(costs: Costs, text: str) -> Costs:
             raise ValueError(f"--assume takes NAME=NUMBER, separated by commas: got {entry!r}")
         if name not in NUMBERS:
             _refuse(name)
-        value = _number(name, number)
-        changed: dict[str, Any] = {name: value}
-        if name in LINK_KINDS:
-            changed = {"link_share": {**costs.link_share, name: value}}
-        costs = replace(costs, said=costs.said | {name}, **changed)
+        costs = with_number(costs, name, _number(name, number))
+        measured = {other: source for other, source in costs.measured.items() if other != name}
+        costs = replace(costs, said=costs.said | {name}, measured=measured)
     return costs
+
+
+def with_number(costs: Costs, name: str, value: float) -> Costs:
+    """Return the assumptions with one number changed."""
+    changed: dict[str, Any] = {"link_share": {**costs.link_share, name: value}} if name in LINK_KINDS else {name: value}
+    return replace(costs, **changed)
 
 
 def _refuse(name: str) -> None:

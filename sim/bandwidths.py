@@ -52,10 +52,10 @@ class Bandwidths:
     a figure is the middle one of ten seeds.
     """
 
-    def __init__(self, graph: nx.DiGraph, costs: Costs | None = None) -> None:
-        """Take a graph that keeps the laws."""
-        self.graph, self._costs = graph, costs
-        self.network: Network = Site(graph, costs, routing=Routing("static")).network
+    def __init__(self, graph: nx.DiGraph, costs: Costs | None = None, placement: Sequence[int] | None = None) -> None:
+        """Take a graph that keeps the laws; of its GPUs those placed, or all."""
+        self.graph, self._costs, self._placement = graph, costs, placement
+        self.network: Network = Site(graph, costs, placement, Routing("static")).network
 
     @cached_property
     def islands(self) -> list[list[int]]:
@@ -72,7 +72,11 @@ class Bandwidths:
     @cached_property
     def all_reduce(self) -> float:
         """Busbw of an all-reduce by rings: algbw x 2 (n-1)/n. All-gather and reduce-scatter reach the same."""
-        return self._collective(laid.flows(self.rings)) if self.rings else np.inf
+        return self.by(self.rings)
+
+    def by(self, rings: Sequence[laid.Ring]) -> float:
+        """Return the busbw of an all-reduce by these rings."""
+        return self._collective(laid.flows(rings)) if rings else np.inf
 
     @cached_property
     def tree(self) -> float | None:
@@ -133,10 +137,12 @@ class Bandwidths:
     @cached_property
     def _chains(self) -> laid.Chains | None:
         """The chains of all islands; None where there is one."""
-        return laid.across(self.network, self.islands) if len(self.islands) > 1 else None
+        return laid.across(self.network, self.islands, self._collective) if len(self.islands) > 1 else None
 
     def _collective(self, flows: Flows) -> float:
-        """Return the busbw that flows make up."""
+        """Return the busbw that flows make up; where routing is adaptive, on the routes that they take together."""
+        if self._adaptive is not None:
+            return busbw(self._adaptive.network, flows)
         return float(self._middle(lambda network: np.array(busbw(network, flows))))
 
     def _middle(self, figure: Callable[[Network], Floats]) -> Floats:
@@ -147,14 +153,20 @@ class Bandwidths:
             return np.asarray(np.median([figure(site.network) for site in self._hashed], axis=0))
 
     @cached_property
+    def _adaptive(self) -> Site | None:
+        """The same with the routes of a fabric that is routed adaptively; None where it is not."""
+        routing = Routing.of(self.graph)
+        return Site(self.graph, self._costs, self._placement, routing) if routing.name == "adaptive" else None
+
+    @cached_property
     def _ideal(self) -> Site:
         """The same with equal paths as one."""
-        return Site(self.graph, self._costs, routing=Routing("ideal"))
+        return Site(self.graph, self._costs, self._placement, Routing("ideal"))
 
     @cached_property
     def _hashed(self) -> list[Site]:
         """The same with paths chosen by a hash, a site a seed."""
-        first = Site(self.graph, self._costs, routing=Routing("ecmp"))
+        first = Site(self.graph, self._costs, self._placement, Routing("ecmp"))
         return [first.repeat(number) for number in range(SEEDS)]
 
 

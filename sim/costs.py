@@ -47,6 +47,7 @@ class Costs:
         link_share: share of its data-sheet bandwidth that a class of link reaches.
         launch: how kernels are started, one of numbers.LAUNCHES; `launched` changes it.
         said: names of the numbers that are the user's, not ours.
+        measured: names of those that were measured on the cluster, each with where from (sim.measured_costs).
     """
 
     kernel: str | None = None
@@ -62,6 +63,7 @@ class Costs:
     link_share: Mapping[str, float] = field(default_factory=lambda: dict(LINK_SHARE))
     launch: str = "queued"
     said: frozenset[str] = frozenset()
+    measured: Mapping[str, str] = field(default_factory=dict)
 
     def launched(self, how: str) -> Costs:
         """The assumptions with every launch as it is when kernels are started so; the rest of a launch stays.
@@ -91,11 +93,19 @@ class Costs:
         shown = [
             name
             for name in NUMBERS
-            if name in self.said or (name in touched and not (name in LINK_KINDS and self.value(name) == 1))
+            if name in self.said
+            or (name in touched and (name in self.measured or not (name in LINK_KINDS and self.value(name) == 1)))
         ]
         return [
             *(
-                assumption(name, self.value(name), default.value(name), name in self.said, self.launch)
+                assumption(
+                    name,
+                    self.value(name),
+                    default.value(name),
+                    name in self.said,
+                    self.launch,
+                    self.measured.get(name, ""),
+                )
                 for name in shown
             ),
             "communication does not slow the kernels it overlaps",

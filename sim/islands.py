@@ -25,8 +25,8 @@ def islands(network: Network, graph: nx.DiGraph) -> list[list[int]]:
     return sorted(part for part in found if part)
 
 
-def ports(network: Network, parts: list[list[int]]) -> list[list[int]]:
-    """Return the places of the first island by the port they leave it by, ports in order of ranks.
+def ports(network: Network, parts: list[list[int]]) -> dict[int, list[int]]:
+    """Return the places of the first island by the link by which they leave it: its ports, in order of ranks.
 
     Of each port those with the shortest way to it come first.
 
@@ -40,4 +40,4 @@ def ports(network: Network, parts: list[list[int]]) -> list[list[int]]:
         links = [link for link in route if link < network.pad]
         steps = next((k for k, link in enumerate(links) if network.kinds[link] in OUTSIDE), 0)
         by_port[links[steps]].append((steps, place))
-    return [[place for _, place in sorted(some)] for some in by_port.values()]
+    return {link: [place for _, place in sorted(some)] for link, some in by_port.items()}

@@ -63,8 +63,9 @@ class Measured(Machine):
         self.link_bandwidth = float(min(links)) if links else np.inf
         self._beyond: set[str] = set()
         try:
-            self._read()
-        except (KeyError, TypeError, AttributeError) as error:
+            with np.errstate(all="ignore"):  # what is not sound is refused below
+                self._read()
+        except (KeyError, TypeError, AttributeError, ArithmeticError) as error:
             raise ValueError(f"measured costs of {self.name}: a row has no sound {error}") from None
         except ValueError as error:
             raise ValueError(f"measured costs of {self.name}: {error}") from None
@@ -78,6 +79,19 @@ class Measured(Machine):
         self.exchange = Curve(*_columns(self.record["exchange"]))
         self.glue = _by(self.record["glue"], "kind", "dtype")
         self.collectives = _by(self.record["collectives"], "kind", "how", "dtype", "ranks")
+        self._check()
+
+    def _check(self) -> None:
+        if not isinstance(self.record["environment"], Mapping):
+            raise ValueError("environment must be a mapping")
+        for table in ("kernels", "exchange", "collectives", "glue"):
+            for row in self.record[table]:
+                _positive(table, row, "seconds", "low", "high")
+        for row in self.record["kernels"]:
+            _positive("kernels", row, "head_dim", "heads", "rows", "keys", "pairs", least=1)
+        _positive("overhead", self.record["overhead"], "line_s")
+        for row in self.record["gemm"]:
+            _positive("gemm", row, "flop_rate")
 
     def parts(self, op: Op, problem: Attention, coords: Coords, shape: tuple[int, ...]) -> Parts:
         """The parts of an op's seconds: what it costs however small, and the rest."""
@@ -151,13 +165,13 @@ class Measured(Machine):
 
     def assumptions(self, problem: Attention, touched: Collection[str] = NUMBERS) -> list[str]:
         """Say when and where the costs were measured, how steady they were, and what goes beyond them."""
-        about = self.record.get("environment", {})
+        about = dict(self.record["environment"])
         rows = [row for name in ("kernels", "exchange", "collectives", "glue") for row in self.record[name]]
         unsteady = sum(row["high"] > WIDE * row["low"] for row in rows)
-        load = about.get("load_before", [0.0])[0]
-        when = f"measured {about.get('date', 'on an unknown date')} on {', '.join(about.get('hosts', ['?']))}"
+        load, hosts = (_listed(about.get(name)) for name in ("load_before", "hosts"))
+        when = f"measured {about.get('date', 'on an unknown date')} on {', '.join(map(str, hosts))}"
         return [
-            f"costs: {when}, load {load:g}; medians of {len(rows)} sizes and kinds, "
+            f"costs: {when}, load {load[0]}; medians of {len(rows)} sizes and kinds, "
             f"{unsteady} of which varied by more than {WIDE:g} from p10 to p90",
             *sorted(self._beyond),
         ]
@@ -167,6 +181,19 @@ def how(op: Op) -> str:
     """What tells collectives of one kind apart: what reduces, and what is dealt out."""
     said = (op.params.get(name) for name in ("op", "by", "split"))
     return " ".join(str(x) for x in said if x and x != "rows")
+
+
+def _listed(value: Any) -> list[Any]:
+    """What the environment says, as a list that is not empty."""
+    return value if isinstance(value, list) and value else ["?"]
+
+
+def _positive(table: str, row: Mapping[str, Any], *names: str, least: float = 0.0) -> None:
+    for name in names:
+        value = row[name]
+        if not isinstance(value, int | float) or not least <= value < np.inf or value == 0:
+            rule = f"at least {least:g}" if least else "a number above 0"
+            raise ValueError(f"{table}: {name} must be {rule}, got {value!r:.40}")
 
 
 def _columns(rows: Rows) -> tuple[list[float], list[float]]:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.adaptive import Fabric, adapted
+from sim.bindings import bindings, through_bound
 from sim.roads import machines_of, mapped
 from sim.routes import paths
 from sim.routing import Routing
@@ -69,7 +70,7 @@ class Network:
         self.head = np.array([number[head] for _, head in self.links], np.int64)
         self.node = np.array([number[gpu] for gpu in self.gpus], np.int64)
         self.machine = machines_of(graph)
-        self._group = _groups(graph)
+        self._group, self._bound = _groups(graph), bindings(graph)
         is_pcie = np.array([kind == "pcie" for kind in self.kinds], np.bool_)
         self._roads, self._lanes = mapped(graph, self.tail, self.head, self.latency[:-1], is_pcie, self.machine)
         self._gpu = np.array(chosen, np.int64)  # what a hash knows a rank by, wherever it is placed
@@ -146,8 +147,9 @@ class Network:
         """Return the links of each pair, -1 behind the end, and how many equal paths it has; pairs are sorted."""
         source, destination = np.divmod(pairs, self.ranks)
         draws = self.routing.draws(self._gpu[source], self._gpu[destination])
-        found: tuple[Ints, Longs] = paths(self._roads, self._lanes, self.node[source], self.node[destination], draws)
-        return found
+        ends = self.node[source], self.node[destination]
+        table, ways = paths(self._roads, self._lanes, *ends, draws)
+        return through_bound(self._roads, self._lanes, self.machine, self._bound, *ends, table), ways
 
     def _learn(self, pairs: Longs) -> None:
         """Add the routes of new pairs, which are sorted, to the table, which stays sorted."""

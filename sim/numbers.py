@@ -71,12 +71,14 @@ def number_text(name: str, value: float) -> str:
     return f"{value / us:g} us" if kind == TIME else f"{value:.4g}" if kind == BYTES else f"{100 * value:.4g}%"
 
 
-def assumption(name: str, value: float, default: float, is_said: bool, launch: str = "queued") -> str:
+def assumption(
+    name: str, value: float, default: float, is_said: bool, launch: str = "queued", measured: str = ""
+) -> str:
     """A number as a line: its name, its value, and where that comes from."""
     about = NUMBERS[name]
     source = LAUNCHES[launch].source if name in KERNELS else about.source
-    if is_said:
-        source = f"as you said; default {number_text(name, default)}"
+    if is_said or measured:
+        source = f"{'as you said' if is_said else measured}; default {number_text(name, default)}"
     return f"{name}: {number_text(name, value)} {about.says} ({source})"
 
 

@@ -9,28 +9,31 @@ even number of machines it goes from j to k and back, of an odd number the last 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
 
 import numpy as np
 
 from algorithms.ways import hamilton
-from sim.flows import Flows, common_rate, uses
+from sim import torus
+from sim.flows import Flows, busbw, uses
 from sim.islands import ports
 from sim.network import Network
 from sim.walks import SEARCHED, Walker
 
 MOST_RINGS = 16  # that are searched for on one island
+SAME = 1e-9  # relative: rates that are one
 Ring = list[int]  # ranks in the order in which it goes round
 
 
 @dataclass(frozen=True)
 class Chains:
-    """How the ring of each port passes through each island.
+    """How each ring passes through each island.
 
     Attributes:
-        rings: the whole rings. heads: [ports][islands] the ranks of an island from the port's own GPU on.
+        rings: the whole rings. heads: [rings][islands] the ranks of an island from the GPU of the ring's port on.
     """
 
     rings: list[Ring]
@@ -52,15 +55,19 @@ def inside(network: Network, ranks: list[int]) -> list[Ring]:
     best: list[Ring] = []
     reached = 0.0
     for some in (*_plain(network, ranks), *_searched(network, ranks)):
-        rate = len(some) * common_rate(network, flows(some))
-        if rate > reached * (1 + 1e-9):
+        rate = busbw(network, flows(some))
+        if rate > reached * (1 + SAME):
             best, reached = some, rate
     return best
 
 
 def _plain(network: Network, ranks: list[int]) -> list[list[Ring]]:
-    """Return sets of rings that need no search: in the order of ranks, to and fro, and all of a full mesh."""
+    """Return sets of rings that need no search: in the order of ranks, to and fro, all of a torus or of a full mesh."""
     some = [[ranks], [ranks, [*reversed(ranks)]]]
+    shape = torus.sides(_cabled(network, ranks))
+    if shape:
+        cycles = [[ranks[place] for place in cycle] for cycle in torus.cycles(shape)]
+        some.append([ring for cycle in cycles for ring in (cycle, [*reversed(cycle)])])
     if _is_mesh(network, ranks):
         n = len(ranks)
         if n in (4, 6):  # of which no n - 1 rings use each link once: all there are use each alike
@@ -68,6 +75,18 @@ def _plain(network: Network, ranks: list[int]) -> list[list[Ring]]:
         else:
             some.append([[ranks[place] for place in cycle] for cycle in hamilton.cycles(n)])
     return some
+
+
+def _cabled(network: Network, ranks: list[int]) -> list[list[int]]:
+    """Return of each place of an island the places that it has a cable to, sorted."""
+    places = np.full(len(network.machine), -1)
+    places[network.node[ranks]] = np.arange(len(ranks))
+    tail, head = places[network.tail], places[network.head]
+    found: list[list[int]] = [[] for _ in ranks]
+    for a, b in sorted(zip(tail.tolist(), head.tolist(), strict=True)):
+        if min(a, b) >= 0:
+            found[a].append(b)
+    return found
 
 
 def _is_mesh(network: Network, ranks: list[int]) -> bool:
@@ -88,17 +107,43 @@ def _searched(network: Network, ranks: list[int]) -> list[list[Ring]]:
     return [found[: count + 1] for count in range(MOST_RINGS)]
 
 
-def across(network: Network, parts: list[list[int]]) -> Chains:
-    """Return the rings of an all-reduce over at least two islands, one for each port of the first.
+def across(network: Network, parts: list[list[int]], reached: Callable[[Flows], float] | None = None) -> Chains:
+    """Return the rings of an all-reduce over at least two islands: of the sets tried the best.
 
-    They pass through the others as through the first.
+    They pass through the others as through the first. At most one ring a port is laid. Fewer are where that is better
+    to leave out the ports that are farther from their GPUs than others; not those that are as near and slower, of
+    which a library knows nothing.
+
+    Args:
+        reached: the busbw of a set, bytes/s; that on the network unless given.
     """
-    by_port = ports(network, parts)
-    sets = [_by_search(network, parts, by_port)]
+    value = reached or partial(busbw, network)
+    exits = ports(network, parts)
+    most = float(network.capacity[list(exits)].sum())
+    best, rate = None, -np.inf
+    for chains in _sets(network, parts, list(exits.values())):
+        found = value(flows(chains.rings))
+        if best is None or found > rate * (1 + SAME):
+            best, rate = chains, found
+        if rate >= most * (1 - SAME):
+            break
+    assert best is not None
+    return best
+
+
+def _sets(network: Network, parts: list[list[int]], by_port: list[list[int]]) -> Iterator[Chains]:
+    """Yield sets of chains: one for each port, searched for in the order of ranks and backwards, and then fewer."""
     n = len(by_port)
+    yield _by_search(network, parts, by_port)
     if n == len(parts[0]) and not hamilton.why_not(n + 1) and _is_mesh(network, parts[0]):
-        sets.append(_through_mesh(parts))
-    return max(sets, key=lambda chains: common_rate(network, flows(chains.rings)))
+        yield _through_mesh(parts)
+    if len(parts[0]) <= SEARCHED:
+        yield _by_search(network, parts, by_port[::-1])
+    here = [parts[0][places[0]] for places in by_port]
+    routes = network.route(here, [parts[1][places[0] % len(parts[1])] for places in by_port])
+    away = (routes < network.pad).sum(axis=1)
+    for most in np.unique(away)[:-1]:
+        yield _by_search(network, parts, [by_port[k] for k in np.flatnonzero(away <= most)])
 
 
 def _through_mesh(parts: list[list[int]]) -> Chains:

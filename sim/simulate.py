@@ -28,6 +28,7 @@ from sim.hosted import Hosted
 from sim.jitter import Jitter, jittered
 from sim.lower import Lowered, lower
 from sim.measured import machine_of
+from sim.measured_costs import with_measured
 from sim.moved import check_moved
 from sim.network import Network
 from sim.outages import Outages
@@ -59,7 +60,7 @@ class Site:
         """Make a graph ready; its routing is its fabric's unless given."""
         self.routing = routing or Routing.of(graph)
         self.graph = merged(graph) if self.routing.name == "ideal" else graph
-        self.costs, self.placement = costs or Costs(), placement
+        self.costs, self.placement = costs or with_measured(Costs(), graph), placement
         real = any(gpu for _, gpu in graph.nodes(data="gpu"))  # an idealised graph's links are taken at their word
         self.network = Network(self.graph, placement, self.costs.link_share if real else None, self.routing)
         self.machine = machine_of(self.graph, self.network.gpus, self.costs)

@@ -13,14 +13,15 @@ MAY_IMPORT = {
     "topologies": {"networkx"},
     "algorithms": {"numpy"},
     "sim": {"topologies", "algorithms", "numpy", "networkx", "simpy", "numba", "click", "rich", "matplotlib"},
-    "executor": {"topologies", "algorithms", "numpy", "numba", "mpi4py", "cupy", "click", "rich"},
+    "executor": {"topologies", "algorithms", "numpy", "numba", "mpi4py", "cupy", "ml_dtypes", "click", "rich"},
 }
-# Options that both commands share stand once, beside what they describe; a format has one reader.
+# Options that both commands share stand once, beside what they describe; a format has one reader, an extra one file.
 MAY_IMPORT_ALSO = {
     "topologies/options.py": {"click"},
     "algorithms/options.py": {"click"},
-    "topologies/files/markup.py": {"defusedxml"},
-    "topologies/files/plain_yaml.py": {"yaml"},
+    "topologies/files/text/markup.py": {"defusedxml"},
+    "topologies/files/text/plain_yaml.py": {"yaml"},
+    "executor/kernels/torch_flash.py": {"torch"},  # no dependency: an extra for those who have it
 }
 
 LONGEST_FILE = 400  # lines

@@ -5,8 +5,8 @@ from itertools import combinations
 import networkx as nx
 
 from topologies.cluster import cluster, machine
-from topologies.fabrics import Fabric, label
-from topologies.fabrics.rail import rail
+from topologies.fabrics import Fabric
+from topologies.fabrics.dragonfly import dragonfly
 from topologies.hardware import GPUS
 from topologies.links import GPUDIRECT_LINK, NVLINK_DIRECT, NVLINK_SOURCE, PCIE5_SOURCE, Link, cable
 from topologies.nics import SLINGSHOT_11
@@ -16,11 +16,11 @@ LINKS_PER_PAIR = 6
 CHIP_TO_CHIP = Link("nvlink", 450 * GB, 0.0)  # NVLink-C2C, from a GPU to the CPU of its module
 
 
-def alps_gh200(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
+def alps_gh200(nodes: int = 1, fabric: Fabric = dragonfly) -> nx.DiGraph:
     """Return Alps nodes: four GH200, six NVLink 4 links between each two GPUs, a CPU and a NIC for each.
 
     A GPU reaches its NIC through the CPU of its module. What joins the CPUs is left out: it carries nothing between
-    GPUs. The nodes are joined by non-blocking rails unless another fabric is given.
+    GPUs. The nodes are joined by a dragonfly, with the numbers of Perlmutter's, unless another fabric is given.
 
     Args:
         nodes: number of nodes, at least 1; ranks 4n .. 4n+3 live on node n.
@@ -40,7 +40,6 @@ def alps_gh200(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
         NVLINK_DIRECT.of("nvlink.latency"),
         "nvlink.latency of a CPU: 0 us a link; it is counted in that between CPU and NIC",
         GPUDIRECT_LINK.of("pcie.latency"),
-        f"fabric: {label(fabric)} in place of the real dragonfly",
     ]
     for i in range(4):
         one.add_node(f"gpu{i}", **gpu.node(i), nic=f"nic{i}")

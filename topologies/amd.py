@@ -5,7 +5,8 @@ from itertools import combinations
 import networkx as nx
 
 from topologies.cluster import cluster, machine
-from topologies.fabrics import Fabric, label
+from topologies.fabrics import Fabric
+from topologies.fabrics.dragonfly import dragonfly
 from topologies.fabrics.rail import rail
 from topologies.hardware import GPUS
 from topologies.links import GPUDIRECT_LINK, PCIE4_SOURCE, PCIE5_SOURCE, XGMI_DIRECT, Link, cable
@@ -47,13 +48,13 @@ def mi300x(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
     return cluster(one, nodes, fabric)
 
 
-def frontier(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
+def frontier(nodes: int = 1, fabric: Fabric = dragonfly) -> nx.DiGraph:
     """Return Frontier nodes: four MI250X of two GPUs (GCDs) each, and four Slingshot NICs on the odd GCDs.
 
     A GCD forwards for others: to a far one over the fewest links, and to the NIC of its card through its sibling. The
     CPU is left out: neither these paths nor those to a NIC lead through it. From GCD 0 to 1 .. 7 links carry so 150,
     four times 37.5 and twice 75 GB/s; measured between those of four MI250 are 142, 39.0, 36.9, 36.9, 35.0, 76.3, 68.8.
-    The nodes are joined by non-blocking rails unless another fabric is given.
+    The nodes are joined by a dragonfly, 128 nodes a group, unless another fabric is given.
 
     Args:
         nodes: number of nodes, at least 1; ranks 8n .. 8n+7 are the GCDs of node n.
@@ -75,7 +76,6 @@ def frontier(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
         "nic: on the odd GCD of a card, recalled",
         XGMI_DIRECT.of("xgmi.latency"),
         GPUDIRECT_LINK.of("pcie.latency"),
-        f"fabric: {label(fabric)} in place of the real dragonfly",
     ]
     for i in range(8):
         one.add_node(f"gpu{i}", **gpu.node(i), nic=f"nic{i // 2}")

@@ -78,7 +78,12 @@ def through_nvlink(graph: nx.DiGraph) -> None:
         ValueError: every switch has NICs, so that nothing lies between rails.
     """
     near = {switch for nic in _of(graph, "nic") for switch in graph.succ[nic]}
-    between = [switch for switch in _of(graph, "switch") if switch not in near and "host" not in graph.nodes[switch]]
+    others = ("host", "group")  # a switch of a machine; one of a dragonfly's group, where others have NICs
+    between = [
+        switch
+        for switch in _of(graph, "switch")
+        if switch not in near and not any(key in graph.nodes[switch] for key in others)
+    ]
     if not between:
         raise ValueError(f"pxn=1 changes nothing: no switch of {graph.graph['name']} lies between others only")
     for switch in between:
@@ -123,7 +128,8 @@ def _stage_switch(one: nx.DiGraph, nic: str, pcie: str) -> None:
     up, down = f"{pcie}/up", f"{pcie}/down"
     if up not in one:
         one.add_nodes_from((up, down), kind="pcie", **host_of(one, pcie))
-        lanes = [one.edges[pcie, gpu] for gpu in one.succ[pcie] if one.nodes[gpu]["kind"] == "gpu"]
+        # A GPU may be behind further switches, as under the bridges that some files show.
+        lanes = [one.edges[pcie, near] for near in one.succ[pcie] if one.nodes[near]["kind"] in ("gpu", "pcie")]
         inside = {**lanes[0], "bandwidth": sum(lane["bandwidth"] for lane in lanes), "latency": 0.0}
         cpus = [other for other in one.succ[pcie] if one.nodes[other]["kind"] == "cpu"]
         uplink = dict(one.edges[pcie, cpus[0]]) if cpus else {**lanes[0], "latency": 0.0}

@@ -22,7 +22,7 @@ def machine(name: str, gpu: Gpu | None = None) -> nx.DiGraph:
 
 
 def cluster(one: nx.DiGraph, count: int = 1, fabric: Fabric = rail, unit: str = "node") -> nx.DiGraph:
-    """Return copies of a machine, joined by a fabric; a single one needs none and gets none.
+    """Return copies of a machine, joined by a fabric; a single one needs none, gets none, and says its `network`.
 
     A node that names a `host` lives on that part of the machine, as on a tray of a rack, and one beside it that names
     none on no host; where no node names one, each copy is a host.
@@ -51,6 +51,8 @@ def cluster(one: nx.DiGraph, count: int = 1, fabric: Fabric = rail, unit: str = 
             named(graph, fabric)
             if chosen.pxn:
                 through_nvlink(graph)
+        elif "network" in facts:
+            graph.graph["network"] = facts["network"].said()  # so that a file of this machine can be repeated
     return graph
 
 

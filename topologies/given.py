@@ -11,23 +11,33 @@ def is_file(text: str, known: Sequence[str]) -> bool:
     """Tell whether a text names files, and neither something known nor a function in a Python file."""
     if text.strip().partition(":")[0] in known or is_own(text):
         return False
-    return os.path.isfile(text) or bool({"/", ".", ","} & set(text.partition(":")[0]))
+    return _is_there(text) or bool({"/", ".", ","} & set(text.partition(":")[0]))
 
 
 def topology(text: str, gpu: str | None, nic: float | None) -> Topology:
     """Return what files, separated by commas, describe.
 
     Args:
-        gpu, nic: as of topologies.files.build.
+        gpu, nic: as of topologies.files.assembly.
     Raises:
         ValueError: as there.
     """
-    from topologies.files.build import topology as built
-
-    paths = [text] if os.path.isfile(text) else [path.strip() for path in text.split(",") if path.strip()]
+    paths = [text] if _is_there(text) else [path.strip() for path in text.split(",") if path.strip()]
     if not paths:
         raise ValueError(f"--cluster {text} names no file")
+    return of_files(paths, gpu, nic)
+
+
+def of_files(paths: Sequence[str], gpu: str | None, nic: float | None) -> Topology:
+    """Return what files describe, as topology does."""
+    from topologies.files.assembly import topology as built
+
     return built(paths, gpu, nic)
+
+
+def _is_there(path: str) -> bool:
+    """Tell whether a path leads to something that can be read: a file, a pipe, a device."""
+    return os.path.exists(path) and not os.path.isdir(path)
 
 
 def fabric(path: str) -> Fabric:
@@ -37,8 +47,8 @@ def fabric(path: str) -> Fabric:
         ValueError: the file describes something else, or cannot be used.
     """
     from topologies.files import read
+    from topologies.files.assembly.network import fabric_of
     from topologies.files.facts import NetworkFacts
-    from topologies.files.network import fabric_of
 
     facts = read(path)
     if not isinstance(facts, NetworkFacts):

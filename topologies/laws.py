@@ -1,13 +1,13 @@
 """The laws of a topology: what every graph must keep, whoever wrote it.
 
-G1  every node is of a known kind, and the graph has a name
+G1  every node is of a known kind; what names it, its host, its model and the graph is text that can be printed
 G2  every GPU has a rank and nothing else has one; the ranks are 0 .. P-1, once each
 G3  every number of a GPU is from 1 to 1e24; flop_rate is there
-G4  every link joins two nodes and has a bandwidth from 1 to 1e24
+G4  every link joins two nodes and has a bandwidth from 1 to 1e24, as that expected of it if one is
 G5  every link has a latency from 0 to an hour
 G6  every link is of a known kind and says whether it is offloaded
 G7  every GPU reaches every other
-G8  every number has a source or an assumption
+G8  every number has a source or an assumption; these and all remarks are text that can be printed
 G9  the NIC that a GPU names is a NIC
 """
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     import networkx as nx
 
 GPU_NUMBERS = ("flop_rate", "memory", "memory_bandwidth")
+NODE_TEXTS = ("host", "gpu")
+GRAPH_TEXTS = ("fabric", "routing")
+REMARKS = ("assumptions", "left_out", "notes", "warnings")
 LARGEST = 1e24  # FLOP/s, bytes/s, bytes: beyond it, as below 1, a number is a mistake
 LONGEST = 3600.0  # seconds
 
@@ -74,9 +77,18 @@ def _kinds(graph: "nx.DiGraph") -> None:
         raise TopologyError(f"G1: a topology has a name, got {graph.graph.get('name')!r}")
     if not graph.graph["name"].isprintable():
         raise TopologyError(f"G1: a topology's name can be printed: got {graph.graph['name']!r}")
-    for node, kind in graph.nodes(data="kind"):
-        if kind not in NODE_KINDS:
-            raise TopologyError(f"G1: a node's kind is one of {', '.join(NODE_KINDS)}: {node} has {kind!r}")
+    for text in GRAPH_TEXTS:
+        if not _is_text(graph.graph.get(text)):
+            raise TopologyError(f"G1: the {text} of a topology is text: got {_shown(graph.graph[text])}")
+    for node, data in graph.nodes(data=True):
+        if isinstance(node, str) and not node.isprintable():
+            raise TopologyError(f"G1: a node's name can be printed: got {_shown(node)}")
+        kind = data.get("kind")
+        if not isinstance(kind, str) or kind not in NODE_KINDS:
+            raise TopologyError(f"G1: a node's kind is one of {', '.join(NODE_KINDS)}: {node} has {_shown(kind)}")
+        for text in NODE_TEXTS:
+            if not _is_text(data.get(text)):
+                raise TopologyError(f"G1: the {text} of a node is text: {node} has {_shown(data[text])}")
 
 
 def _ranks(graph: "nx.DiGraph") -> None:
@@ -120,6 +132,9 @@ def _links(graph: "nx.DiGraph") -> None:
             raise TopologyError(f"G4: a link joins two nodes: {a} is joined to itself")
         if not _within(bandwidth, 1, LARGEST):
             raise TopologyError(f"G4: a link's B/s are from 1 to {LARGEST:g}: {a} -> {b} has {_shown(bandwidth)}")
+        if data.get("expected") is not None and not _within(data["expected"], 1, LARGEST):
+            expected = _shown(data["expected"])
+            raise TopologyError(f"G4: a link's expected B/s are from 1 to {LARGEST:g}: {a} -> {b} has {expected}")
         if not _within(latency, 0, LONGEST):
             raise TopologyError(f"G5: a link's seconds are from 0 to {LONGEST:g}: {a} -> {b} has {_shown(latency)}")
         if data.get("kind") not in LINK_KINDS:
@@ -152,12 +167,18 @@ def _accounts(graph: "nx.DiGraph") -> None:
 
 
 def _texts(graph: "nx.DiGraph") -> None:
-    """Check that what G8 reads can be printed: texts by fact, and a list of texts."""
-    name, sources, assumed = graph.graph.get("name"), graph.graph.get("sources", {}), graph.graph.get("assumptions", ())
+    """Check that all that is said of a graph can be printed: texts by fact, and lists of texts."""
+    name, sources = graph.graph.get("name"), graph.graph.get("sources", {})
     if not isinstance(sources, Mapping) or not all(isinstance(x, str) for pair in sources.items() for x in pair):
         raise TopologyError(f"G8: sources are texts by fact: {name} has {_shown(sources)}")
-    if not isinstance(assumed, list | tuple) or not all(isinstance(x, str) for x in assumed):
-        raise TopologyError(f"G8: assumptions are a list of texts: {name} has {_shown(assumed)}")
+    said = {key: graph.graph.get(key, ()) for key in REMARKS}
+    for key, texts in said.items():
+        if not isinstance(texts, list | tuple) or not all(isinstance(x, str) for x in texts):
+            raise TopologyError(f"G8: {key} are a list of texts: {name} has {_shown(texts)}")
+    for key, texts in {"sources": [x for pair in sources.items() for x in pair], **said}.items():
+        for text in texts:
+            if not text.isprintable():
+                raise TopologyError(f"G8: what {key} say can be printed: {name} has {_shown(text)}")
 
 
 def _affinity(graph: "nx.DiGraph") -> None:
@@ -165,6 +186,11 @@ def _affinity(graph: "nx.DiGraph") -> None:
     for node, nic in graph.nodes(data="nic"):
         if nic is not None and (nic not in graph or graph.nodes[nic]["kind"] != "nic"):
             raise TopologyError(f"G9: the NIC that a GPU names is a NIC: {node} has {nic!r}")
+
+
+def _is_text(value: object) -> bool:
+    """Tell whether a value is text that can be printed, or not there."""
+    return value is None or (isinstance(value, str) and value.isprintable())
 
 
 def _within(value: Any, least: float, most: float) -> bool:

@@ -47,6 +47,7 @@ PCIE_SWITCH_LINK = Estimate(0.75 * us, "half of an estimated 1.5 us between two 
 PCIE_ROOT_LINK = Estimate(
     0.35 * us, "half of the 0.7 us by which a CPU between two PCIe switches is estimated to delay"
 )
+PCIE_CPU_LINK = Estimate(1.1 * us, "half of an estimated 2.2 us between two devices of one CPU")
 SOCKET_LINK = Estimate(0.6 * us, "estimate of one more CPU socket on the way")
 HOST_LINK = Estimate(
     2.1 * us, "half of an estimated 2.2 us between two devices of one CPU and 2.0 us more of host copies"

@@ -30,7 +30,8 @@ def with_nics(one: nx.DiGraph, count: int) -> nx.DiGraph:
     for host in changed:
         where = f"nics={count}: a {'machine' if host is None else 'host'} of {one.graph['name']}"
         if len(gpus[host]) % count:
-            raise ValueError(f"{where} has {len(gpus[host])} GPUs, which cannot share them equally, or are fewer")
+            more = "; a GPU takes one NIC: faster ones are gbit=800" * (count > len(gpus[host]))
+            raise ValueError(f"{where} has {len(gpus[host])} GPUs, which cannot share them equally, or are fewer{more}")
         if host not in had:
             raise ValueError(f"{where} has no NIC whose place others could take")
         _rehang(one, gpus[host], had[host], count)

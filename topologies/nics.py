@@ -33,6 +33,18 @@ class Network(NamedTuple):
         """Return what joins two switches, as fast as so many ports."""
         return Link("fabric", ports * self.bandwidth, self.switch.latency)
 
+    def said(self) -> dict[str, str | float]:
+        """Return it as a cluster file holds it: `source` is where the bandwidth is from, `assumed` why it was taken."""
+        return {
+            "name": self.name,
+            "bandwidth": self.bandwidth,
+            "source" if self.source.startswith("https://") else "assumed": self.source,
+            "latency": self.nic.latency,
+            "latency_reason": self.nic.reason,
+            "switch_latency": self.switch.latency,
+            "switch_latency_reason": self.switch.reason,
+        }
+
     def account(self, graph: "nx.DiGraph", between: str = "") -> None:
         """State where a fabric's numbers come from.
 

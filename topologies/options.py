@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -22,7 +22,11 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Named:
-    """What these options said, as typed, but nic in bytes/s; None where nothing was said."""
+    """What these options said, as typed, but nic in bytes/s; None where nothing was said.
+
+    Attributes:
+        files: in place of what the cluster names: files, whatever their names look like.
+    """
 
     cluster: str
     nodes: int | None
@@ -30,13 +34,14 @@ class Named:
     fabric: str | None
     gpu: str | None = None
     nic: float | None = None
+    files: tuple[str, ...] = ()
 
     def build(self) -> "tuple[nx.DiGraph, int]":
         """Return the cluster's graph, and how many of its GPUs are to be used, as `build` does.
 
         What was guessed of a file and matters most is said on stderr, a line each.
         """
-        graph, used = build(self.cluster, self.nodes, self.gpus, self.fabric, self.gpu, self.nic)
+        graph, used = build(self.cluster, self.nodes, self.gpus, self.fabric, self.gpu, self.nic, self.files)
         for text in graph.graph.get("warnings", ()):
             click.echo(f"ringloom: {text}", err=True)
         return graph, used
@@ -60,7 +65,7 @@ def size_options(command: _Command) -> _Command:
 
     @functools.wraps(command)
     def with_record(*args: Any, **given: Any) -> Any:
-        said = {each.name: given.pop(each.name, "") for each in fields(Named)}
+        said = {each.name: given.pop(each.name, "") for each in fields(Named) if each.name != "files"}
         return command(*args, named=Named(**said), **given)
 
     decorated: Any = with_record
@@ -72,7 +77,7 @@ def size_options(command: _Command) -> _Command:
                 "--fabric",
                 metavar="NAME[:KEY=VALUE,...]|FILE|FILE.py:NAME",
                 help="What joins the machines' NICs, as fat_tree:oversubscription=2; `ringloom topology list` names "
-                f"them; or an ibnetdiscover listing.  [default: {fabrics.DEFAULT}]",
+                f"them; or an ibnetdiscover listing.  [default: the machine's own, of most {fabrics.DEFAULT}]",
             ),
             click.option("--gpu", metavar="MODEL", help="Of a file that does not name its GPUs: h100, mi300x, ..."),
             click.option("--nic", callback=_speed, metavar="SPEED", help="Of a file's NICs: 400G, 50GB/s, ndr, efa."),
@@ -89,6 +94,7 @@ def build(
     fabric: str | None = None,
     gpu: str | None = None,
     nic: float | None = None,
+    files: Sequence[str] = (),
 ) -> "tuple[nx.DiGraph, int]":
     """Return the cluster's graph, held to the laws if it is from a file, and how many of its GPUs are to be used.
 
@@ -100,10 +106,11 @@ def build(
         gpus: GPUs in all, in place of nodes; if both are given they must agree.
         fabric: NAME or NAME:KEY=VALUE,..., or the file of a listing; the topology's own unless said.
         gpu, nic: of files that do not say them: the model of the GPUs, bytes/s of a NIC in one direction.
+        files: in place of what the cluster names, which is then what messages call them.
     Raises:
         ValueError: no such cluster or fabric, a size it cannot have, or a graph that breaks a law.
     """
-    topology = _topology(cluster, gpu, nic)
+    topology = given.of_files(files, gpu, nic) if files else _topology(cluster, gpu, nic)
     for name, size in (("nodes", nodes), ("gpus", gpus)):
         if size is not None:
             in_range(size, name, maximum=LARGEST_CLUSTER)
@@ -119,8 +126,8 @@ def build(
         each = _count(topology(1) if unit else topology())
         units, used = _units(cluster, unit, each, nodes, gpus)
         graph = topology(units) if unit else topology()
-    if cluster not in names() or (
-        fabric and fabric.strip().partition(":")[0] not in fabrics.names()
+    if (
+        files or cluster not in names() or (fabric and fabric.strip().partition(":")[0] not in fabrics.names())
     ):  # ours are held to the laws by the tests
         check(graph)
     if used > _count(graph):
@@ -154,7 +161,10 @@ def _on(topology: Topology, cluster: str, fabric: str) -> Topology:
     """
     joined = given.fabric(fabric) if given.is_file(fabric, fabrics.names()) else fabrics.parse(fabric)
     if "fabric" not in inspect.signature(topology).parameters:
-        raise ValueError(f"--fabric {fabric}: {cluster} takes no fabric, it has no machines whose NICs could be joined")
+        why = "it has no machines whose NICs could be joined"
+        if given.is_file(cluster, names()):
+            why = "it is one whole cluster; files of a machine, or `ringloom topology import` of these, take one"
+        raise ValueError(f"--fabric {fabric}: {cluster} takes no fabric, {why}")
 
     @functools.wraps(topology)
     def on_fabric(*size: int) -> "nx.DiGraph":
@@ -192,7 +202,8 @@ def _units(cluster: str, unit: str, each: int, nodes: int | None, gpus: int | No
     if used != units * each and not (units == 1 and used < each):
         raise ValueError(f"gpus {gpus}: nodes {nodes} of {cluster} are {units * each} GPUs; give one of the two")
     if units > 1 and not unit:
-        raise ValueError(f"{cluster} is of one size, {each} GPUs: it cannot be had {units} times")
+        more = "; say --nodes to `ringloom topology import`, of a machine's files" * given.is_file(cluster, names())
+        raise ValueError(f"{cluster} is of one size, {each} GPUs: it cannot be had {units} times{more}")
     if units * each > LARGEST_CLUSTER:
         raise ValueError(f"a cluster has at most {LARGEST_CLUSTER} GPUs: {cluster} {units} has {units * each}")
     return units, used
@@ -212,7 +223,7 @@ def _count(graph: "nx.DiGraph") -> int:
 
 def _speed(_: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
     """Read the speed of a NIC for click."""
-    from topologies.files.speeds import parse_speed
+    from topologies.files.text.speeds import parse_speed
 
     try:
         return None if text is None else parse_speed(text)

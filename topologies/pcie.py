@@ -55,7 +55,7 @@ def pcie_box(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
         As rtx4090_box.
     """
     gpu = GPUS["RTX4090-24"]
-    one = _box("pcie_box", gpu, EPYC)
+    one = _box("pcie_box", gpu, EPYC, peer_to_peer=False)
     one.graph["assumptions"] += [HOST_LINK.of("pcie.latency of a GPU and its switch together"), _STAGED, _NIC_AT_SOCKET]
     near, far = PCIE_SWITCH_LINK.latency, HOST_LINK.latency - PCIE_SWITCH_LINK.latency
     for s in range(SOCKETS):
@@ -82,7 +82,7 @@ def rtx4090_box(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
         https://github.com/NVIDIA/nccl @5067397 (v2.30.7) src/graph/topo.h: between two AMD sockets 16 GB/s.
     """
     gpu = GPUS["RTX4090-24"]
-    one = _box("rtx4090_box", gpu, EPYC)
+    one = _box("rtx4090_box", gpu, EPYC, peer_to_peer=False)
     one.graph["assumptions"] += [HOST_LINK.of("pcie.latency"), _STAGED, _NIC_AT_SOCKET]
     for s in range(SOCKETS):
         for device in _devices(s):
@@ -106,7 +106,7 @@ def l40s_box(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
         GPUs and NICs share a switch differs from maker to maker.
     """
     gpu = GPUS["L40S-48"]
-    one = _box("l40s_box", gpu, SAPPHIRE_RAPIDS)
+    one = _box("l40s_box", gpu, SAPPHIRE_RAPIDS, peer_to_peer=True)
     one.graph["assumptions"] += [
         "pcie: one switch of four GPUs and one NIC a socket; makers differ",
         PCIE_SWITCH_LINK.of("pcie.latency of a GPU"),
@@ -126,9 +126,10 @@ _STAGED = "pcie: what GPUs send is staged in host memory, which is taken to slow
 _NIC_AT_SOCKET = "nic: one a socket, taken for want of a NIC that all such boxes have; its PCIe link adds 0 us"
 
 
-def _box(name: str, gpu: Gpu, sockets: Sockets) -> nx.DiGraph:
+def _box(name: str, gpu: Gpu, sockets: Sockets, peer_to_peer: bool) -> nx.DiGraph:
     """Return a box of GPUs, NICs and two joined CPUs, to which nothing is attached yet."""
     one = machine(name, gpu)
+    access = {} if peer_to_peer else {"peer_to_peer": False}
     one.graph["network"] = ROCE_100
     one.graph["sources"] |= {
         "pcie.bandwidth": PCIE4_SOURCE,
@@ -136,7 +137,7 @@ def _box(name: str, gpu: Gpu, sockets: Sockets) -> nx.DiGraph:
     }
     one.graph["assumptions"] += [f"socket: the CPUs are taken to be {sockets.model}", SOCKET_LINK.of("socket.latency")]
     for i in range(SOCKETS * SOCKET_GPUS):
-        one.add_node(f"gpu{i}", **gpu.node(i), nic=f"nic{i // SOCKET_GPUS}")
+        one.add_node(f"gpu{i}", **gpu.node(i), nic=f"nic{i // SOCKET_GPUS}", **access)
     for s in range(SOCKETS):
         one.add_node(f"cpu{s}", kind="cpu")
         one.add_node(f"nic{s}", kind="nic")

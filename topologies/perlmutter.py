@@ -5,8 +5,8 @@ from itertools import combinations
 import networkx as nx
 
 from topologies.cluster import cluster, machine
-from topologies.fabrics import Fabric, label
-from topologies.fabrics.rail import rail
+from topologies.fabrics import Fabric
+from topologies.fabrics.dragonfly import dragonfly
 from topologies.hardware import GPUS
 from topologies.links import GPUDIRECT_LINK, NVLINK_DIRECT, PCIE4_SOURCE, Link, cable
 from topologies.nics import SLINGSHOT_11
@@ -15,12 +15,11 @@ LINKS_PER_PAIR = 4
 _SOURCE = "https://docs.nersc.gov/systems/perlmutter/architecture"
 
 
-def perlmutter(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
+def perlmutter(nodes: int = 1, fabric: Fabric = dragonfly) -> nx.DiGraph:
     """Return Perlmutter GPU nodes: four A100-40, four NVLink 3 links between each two of them.
 
-    The nodes are joined by non-blocking rails unless another fabric is given. The real machine's dragonfly, in
-    which groups share fewer links, comes later: on rails traffic between far nodes is too fast. So is the CPU,
-    through which PCIe joins GPUs and NICs and which is left out.
+    The nodes are joined by the machine's dragonfly, 128 nodes a group, unless another fabric is given; it has as many
+    groups as the nodes need. The CPU, through which PCIe joins GPUs and NICs, is left out.
 
     Args:
         nodes: number of nodes, at least 1; ranks 4n .. 4n+3 live on node n.
@@ -40,7 +39,6 @@ def perlmutter(nodes: int = 1, fabric: Fabric = rail) -> nx.DiGraph:
         NVLINK_DIRECT.of("nvlink.latency"),
         GPUDIRECT_LINK.of("pcie.latency"),
         "nic: GPU i uses NIC i; the CPU between them is taken to slow nothing",
-        f"fabric: {label(fabric)} in place of the real dragonfly",
     ]
     for i in range(4):
         one.add_node(f"gpu{i}", **gpu.node(i), nic=f"nic{i}")

@@ -103,7 +103,7 @@ class Timeline:
             record["flop"] = tuple(record.get("flop", ()))
             record["sent_in_all"] = np.asarray(record.get("sent_in_all", []), dtype=np.int64)
             return cls(**record | {"ops": tuple(record["ops"]), "hot_links": tuple(record["hot_links"])})
-        except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+        except (OSError, LookupError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ValueError(f"{path} is not a timeline file ({SCHEMA}): {error}") from error
 
 

@@ -16,6 +16,10 @@ mask is an `algorithms.ir.mask.Mask`, score an `algorithms.ir.score.Score` with 
 none. float64 is computed in float64, float32 and the
 half types in float32, and results have the dtype of the computation. A NaN in a query or a key makes the rows
 that see it NaN and no others; one in a value may also reach rows of its tile that do not see it.
+
+A kernel whose module says ON_DEVICE takes arrays where they are, on a GPU, and leaves its results there; positions are
+NumPy's for all. One that says HALF_WEIGHTS rounds weights to the half type of its arrays, as flash kernels do, and is
+held to what dense attention in that type loses.
 """
 
 import importlib
@@ -31,7 +35,7 @@ from algorithms.ir.score import Score
 Array = NDArray[Any]
 Positions = NDArray[np.int64]
 
-MODULES = {"numpy": "tiled_numpy", "numba": "fused_numba"}
+MODULES = {"numpy": "tiled_numpy", "numba": "fused_numba", "cuda": "cuda_tiles", "torch": "torch_flash"}
 
 
 class Kernel(Protocol):
@@ -59,7 +63,7 @@ class Kernel(Protocol):
 
 
 def find(name: str) -> Kernel:
-    """Return the kernel called `name`: "numpy", or "numba" (compiled at first use, then cached on disk).
+    """Return a kernel: "numpy", "numba" (compiled at first use, then cached on disk), "cuda" or "torch".
 
     Raises:
         ValueError: there is no kernel of that name.

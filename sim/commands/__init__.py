@@ -14,7 +14,9 @@ import click
 SUBCOMMANDS = {  # stated here so that --help imports none of them
     "compare": "Rank algorithms for a cluster and a problem, best first.",
     "simulate": "Look at ALGORITHM in depth: where its time, its bytes and its memory go.",
-    "topology": "List, show, check or import clusters.",
+    "validate": "Put what was measured, or published, beside what is predicted.",
+    "topology": "List, show, import or check clusters.",
+    "calibrate": "Turn logs of communication (nccl-tests, OSU, Kineto) into the costs of a cluster.",
     "doctor": "Say what is installed, what is missing and why, and where each package was loaded from.",
 }
 

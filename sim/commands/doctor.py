@@ -35,6 +35,8 @@ GPU = """import cupy
 for k in range(cupy.cuda.runtime.getDeviceCount()):
     print(cupy.cuda.runtime.getDeviceProperties(k)["name"].decode())"""
 
+NCCL = "from cupy.cuda import nccl; print(nccl.get_version())"
+
 
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout, and nothing else there.")
@@ -64,7 +66,8 @@ def report() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     )
     yield "loaded from", [(name, _home(name)) for name in PACKAGES]
     yield "MPI", [("mpiexec", _mpiexec()), ("library", _probe(MPI, "install the extra: ringloom[mpi]"))]
-    yield "GPU", [("devices", _probe(GPU, "install an extra, ringloom[cuda12] or ringloom[cuda13]"))]
+    extra = "install an extra, ringloom[cuda12] or ringloom[cuda13]"
+    yield "GPU", [("devices", _probe(GPU, extra)), ("NCCL", _probe(NCCL, extra))]
     yield "numba", [("cache", _cache())]
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.group("topology", no_args_is_help=False)
 def command() -> None:
-    """List, show or check clusters, or read one from files."""
+    """List, show, import or check clusters."""
 
 
 command.add_command(check_command)

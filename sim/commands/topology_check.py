@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from sim.bandwidths import Bandwidths
     from sim.repairs import Repair
+    from topologies.findings import Finding
 
 SHOWN = 3  # places of a finding, unless all are asked for
 TABLE = (
@@ -46,7 +47,8 @@ def command(names: tuple[str, ...], named: Named, everywhere: bool, strict: bool
     from sim.repairs import repairs
     from topologies.laws import check
 
-    graph, _ = replace(named, cluster=",".join(names) or named.cluster).build()
+    files = names if len(names) > 1 else ()
+    graph, _ = replace(named, cluster=",".join(names) or named.cluster, files=files).build()
     check(graph)
     now, found = repairs(graph)
     if as_json:
@@ -67,7 +69,7 @@ def _show(now: Bandwidths, found: list[Repair], most: int) -> None:
         out.print(report.table((("reaches", "whole"), ("GB/s", "right"), ("", "left")), _figures(now)))
         out.print()
         if not any(not repair.finding.by_design for repair in found):
-            out.print("nothing wrong found")
+            out.print("nothing wrong found" + ", but what is by design:" * bool(found))
         if found:
             rows = [_row(repair, most) for repair in found]
             out.print(report.table(TABLE, rows))
@@ -79,7 +81,8 @@ def _show(now: Bandwidths, found: list[Repair], most: int) -> None:
 def _figures(now: Bandwidths) -> Iterator[tuple[str, str, str]]:
     """Yield the large-message bandwidths, a row each."""
     if now.rings:
-        rings = f"{len(now.rings)} ring{'s' * (len(now.rings) > 1)}; all-gather and reduce-scatter the same"
+        adaptive = ", with detours" * (now.graph.graph.get("routing") == "adaptive")
+        rings = f"{len(now.rings)} ring{'s' * (len(now.rings) > 1)}{adaptive}; all-gather and reduce-scatter the same"
         yield "all-reduce busbw", _rate(now.all_reduce), rings
     if now.tree is not None:
         yield "", _rate(now.tree), "two trees between machines"
@@ -96,14 +99,23 @@ def _row(repair: Repair, most: int) -> tuple[str, ...]:
     finding = repair.finding
     more = len(finding.where) - most
     where = "\n".join([*finding.where[:most], *([f"and {more} more"] if more > 0 else [])])
+    if repair.pair and not repair.gains:
+        now = (repair.all_reduce, repair.all_to_all, repair.send_recv)
+        rates = ("-" if rate is None else _rate(rate) for rate in now)
+        return _title(finding), where, f"{finding.how_bad}; mending it gains no bandwidth", *rates
     return (
-        finding.what + (" (by design)" if finding.by_design else ""),
+        _title(finding),
         where,
         finding.how_bad,
         _change(repair.all_reduce, repair.all_reduce_mended),
         _change(repair.all_to_all, repair.all_to_all_mended),
         _change(repair.send_recv, repair.send_recv_mended),
     )
+
+
+def _title(finding: Finding) -> str:
+    """Write what a finding is."""
+    return finding.what + (" (by design)" if finding.by_design else "")
 
 
 def _change(now: float | None, mended: float | None) -> str:
@@ -155,6 +167,7 @@ def _result(repair: Repair) -> dict[str, Any]:
         "by_design": finding.by_design,
         "where": list(finding.where),
         "how_bad": finding.how_bad,
+        "gains": repair.gains,
         "all_reduce": {"now": repair.all_reduce, "mended": repair.all_reduce_mended},
         "all_to_all": {"now": repair.all_to_all, "mended": repair.all_to_all_mended},
         "send_recv": {"now": repair.send_recv, "mended": repair.send_recv_mended, "pair": list(repair.pair)},
@@ -164,16 +177,34 @@ def _result(repair: Repair) -> dict[str, Any]:
 def assumptions(now: Bandwidths) -> Iterator[str]:
     """Yield what the figures rest on."""
     from sim.bandwidths import TREE_SHARE
-    from sim.costs import LINK_SHARE
+    from sim.costs import Costs
+    from sim.measured_costs import with_measured
 
     kinds = dict.fromkeys(now.network.kinds)
     if any(gpu for _, gpu in now.graph.nodes(data="gpu")):
-        shares = ", ".join(f"{kind} {LINK_SHARE.get(kind, 1):g}" for kind in kinds)
+        costs = with_measured(Costs(), now.graph)
+        told = {kind: " (measured)" for kind in kinds if kind in costs.measured}
+        shares = ", ".join(f"{kind} {costs.value(kind):g}{told.get(kind, '')}" for kind in kinds)
         yield f"link shares: of its data-sheet bandwidth a link reaches {shares}"
     yield "large messages: latency, protocol and reduction take no time"
     if now.tree is not None:
         yield f"trees: reach {TREE_SHARE:g} of the links' rate, as the collective library's own model has it"
     yield "rings and trees: reduction inside switches (NVLS, SHARP) goes beyond them and is not modelled"
+    if _follows_ranks(now):
+        yield "rings: in the order of ranks; rings from neighbour to neighbour can reach several times as much"
     yield "equal paths share what they carry equally; hashed ECMP is slower where flows collide"
     if now.graph.graph.get("routing") == "adaptive":
-        yield "routes: the shortest; what adaptive routing sends by detours is not counted, and may carry more"
+        yield (
+            "routes: adaptive, by flow: those of a collective take detours where cables are full (a switch chooses "
+            "anew for each packet, which is more even); send/recv the shortest"
+        )
+
+
+def _follows_ranks(now: Bandwidths) -> bool:
+    """Whether rings follow the ranks of an island whose GPUs are cabled to each other: one too large to search."""
+    from sim.walks import SEARCHED
+
+    kinds = dict(now.graph.nodes(data="kind"))
+    large = max(map(len, now.islands), default=0) > SEARCHED
+    in_order = any(ring[: len(now.islands[0])] == now.islands[0] for ring in now.rings)
+    return large and in_order and any(kinds[a] == kinds[b] == "gpu" for a, b in now.graph.edges)

@@ -28,7 +28,8 @@ def import_command(files: tuple[str, ...], named: Named, output: str | None) -> 
     from dataclasses import replace
 
     _check_output(output)
-    graph, used = replace(named, cluster=",".join(files)).build()
+    known = len(files) == 1 and _is_name(files[0])  # to have one of ours as a file
+    graph, used = replace(named, cluster=",".join(files), files=() if known else files).build()
     if output is not None:
         from topologies.files.graphs import write
 
@@ -36,6 +37,15 @@ def import_command(files: tuple[str, ...], named: Named, output: str | None) -> 
     _show(graph, used, files)
     if output is not None:
         click.echo(f"\nwritten to {output}: use it as --cluster {output}")
+
+
+def _is_name(text: str) -> bool:
+    """Tell whether a text names a topology, and no file."""
+    import os
+
+    from topologies import fabrics, names
+
+    return not os.path.exists(text) and (text in names() or fabrics.is_own(text))
 
 
 def _check_output(output: str | None) -> None:

@@ -2,18 +2,20 @@
 
 import io
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
 from xml.sax.saxutils import escape
 
 import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
 
 from sim.pictures import Picture
 from sim.pictures.drawing import draw
 from sim.pictures.page import page
 
-DPI = 160
+DPI = 160  # of a PNG: the smallest texts, of 5 points, are 11 pixels high
 SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "ringloom",
     "svg.fonttype": "none",
@@ -23,22 +25,17 @@ SETTINGS: dict[Any, Any] = {
 NOTHING = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
+Drawn = Callable[[], tuple[Figure, Mapping[str, str]]]  # a figure, and the tips of its shapes by their ids
+
+
 def png(picture: Picture) -> bytes:
     """Return a PNG file."""
-    data = io.BytesIO()
-    with mpl.rc_context(SETTINGS):
-        figure, _ = draw(picture)
-        FigureCanvasAgg(figure).print_png(data, metadata={"Software": None})  # type: ignore[no-untyped-call]
-    return data.getvalue()
+    return as_png(lambda: draw(picture))
 
 
 def svg(picture: Picture) -> bytes:
     """Return an SVG file, whose boxes, wires and cells have titles."""
-    text = io.StringIO()
-    with mpl.rc_context(SETTINGS):
-        figure, tips = draw(picture)
-        FigureCanvasSVG(figure).print_svg(text, metadata=NOTHING)  # type: ignore[no-untyped-call]
-    return _titled(text.getvalue(), tips).encode()
+    return as_svg(lambda: draw(picture))
 
 
 def html(picture: Picture) -> bytes:
@@ -46,7 +43,26 @@ def html(picture: Picture) -> bytes:
     return page(picture, svg(picture).decode()).encode()
 
 
-def _titled(text: str, tips: dict[str, str]) -> str:
+def as_png(drawn: Drawn) -> bytes:
+    """Return what is drawn as a PNG file."""
+    data = io.BytesIO()
+    with mpl.rc_context(SETTINGS):
+        figure, _ = drawn()
+        figure.set_dpi(DPI)
+        FigureCanvasAgg(figure).print_png(data, metadata={"Software": None})  # type: ignore[no-untyped-call]
+    return data.getvalue()
+
+
+def as_svg(drawn: Drawn) -> bytes:
+    """Return what is drawn as an SVG file, whose shapes have their tips as titles."""
+    text = io.StringIO()
+    with mpl.rc_context(SETTINGS):
+        figure, tips = drawn()
+        FigureCanvasSVG(figure).print_svg(text, metadata=NOTHING)  # type: ignore[no-untyped-call]
+    return _titled(text.getvalue(), tips).encode()
+
+
+def _titled(text: str, tips: Mapping[str, str]) -> str:
     """Return the SVG in fewer bytes, with a title for each shape that has a tip."""
 
     def title(match: re.Match[str]) -> str:

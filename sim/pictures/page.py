@@ -3,6 +3,7 @@
 from html import escape
 
 from sim.pictures import Picture
+from sim.pictures.lanes import Lanes
 from topologies.describe import Row
 
 STYLE = """
@@ -19,6 +20,17 @@ def page(picture: Picture, svg: str) -> str:
     sections = dict.fromkeys(row.section for row in picture.rows)
     tables = "\n".join(_table(name, [row for row in picture.rows if row.section == name]) for name in sections)
     name = escape(picture.name)
+    about = f"{picture.gpus:,} GPUs. Point at a box, a wire or a cell of the heat map to read what it is."
+    return _whole(name, about, svg, tables)
+
+
+def lanes_page(lanes: Lanes, svg: str) -> str:
+    """Return the page of two runs; svg is their drawing as a file."""
+    about = "Point at an op to read when it ran, and what it took itself; where it is pale it waited for other ranks."
+    return _whole(escape(lanes.title), about, svg, "")
+
+
+def _whole(name: str, about: str, svg: str, tables: str) -> str:
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head><meta charset="utf-8"><title>{name}</title><style>
@@ -26,7 +38,7 @@ def page(picture: Picture, svg: str) -> str:
 </style></head>
 <body>
 <h1>{name}</h1>
-<p>{picture.gpus:,} GPUs. Point at a box, a wire or a cell of the heat map to read what it is.</p>
+<p>{about}</p>
 {svg[svg.index("<svg") :]}
 {tables}
 </body>

@@ -67,7 +67,7 @@ def case(
     do = rng.standard_normal((n, heads[0], dims[1]))
     rows, cols = positions(order, n, rng), positions(order, m, rng)
     if order == "contiguous":
-        rows = np.arange(n) + m - n // 4  # some queries come before the first key
+        rows = np.arange(n) + max(0, m - n // 4)  # some queries come before the last keys
     arrays = (x.astype(dtype) for x in (q, k, v, do))
     score = Score(dims[0] ** -0.5, softcap, alibi_slopes(heads[0]) if alibi else None)
     return Case(*arrays, rows, cols, as_mask(mask), score)

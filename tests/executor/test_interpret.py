@@ -64,5 +64,7 @@ def test_results_have_the_dtype_in_which_they_are_kept(kind, state, dtype):
 
 
 def test_an_unknown_kernel_is_named_with_those_there_are():
-    with pytest.raises(ValueError, match="no kernel 'nunba': expected one of dense, numpy, numba; nearest is numba"):
+    with pytest.raises(
+        ValueError, match="no kernel 'nunba': expected one of cuda, dense, numba, numpy, torch; nearest is numba"
+    ):
         kernel_called("nunba")

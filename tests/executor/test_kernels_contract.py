@@ -8,7 +8,9 @@ from tests.executor.attention_cases import case
 
 
 def test_an_unknown_kernel_is_named_with_the_nearest():
-    with pytest.raises(ValueError, match="no kernel 'nubma': expected one of numba, numpy; nearest is numba"):
+    with pytest.raises(
+        ValueError, match="no kernel 'nubma': expected one of cuda, numba, numpy, torch; nearest is numba"
+    ):
         find("nubma")
 
 

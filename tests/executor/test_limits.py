@@ -1,9 +1,12 @@
 """What is refused before anything runs: no such type, no end, or nothing that could fail."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
 from algorithms.ir import Attention
+from executor import limits
 from executor.arrays import random_inputs
 from executor.errors import BadInput
 from executor.limits import check_dtypes, check_inputs, check_size
@@ -39,11 +42,21 @@ def test_arrays_of_another_problem_are_refused(spoil, message):
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3", "float8_e5m2"])
 @pytest.mark.parametrize("field", ["dtype", "kv_dtype", "state_dtype", "grad_dtype"])
-def test_types_that_numpy_lacks_are_refused(field, dtype):
+def test_types_that_numpy_lacks_are_refused(field, dtype, monkeypatch):
+    monkeypatch.setattr(limits, "_has_bfloat16", lambda: False)
     types = {"dtype": "float64", "kv_dtype": "float64", "state_dtype": "float64", "grad_dtype": "float64"}
 
     with pytest.raises(BadInput, match=f"{field} {dtype} cannot be run, NumPy has no such type: expected float64, f"):
         check_dtypes(Attention(4, 2, 8, 10, 13, **types | {field: dtype}))
+
+
+@pytest.mark.parametrize("field, runs", [("dtype", True), ("kv_dtype", True), ("state_dtype", False)])
+def test_bfloat16_enters_where_ml_dtypes_has_it_and_is_no_type_of_states(field, runs, monkeypatch):
+    monkeypatch.setattr(limits, "_has_bfloat16", lambda: True)
+    types = {"dtype": "float32", "kv_dtype": "float32", "state_dtype": "float32", "grad_dtype": "float32"}
+
+    with contextlib.nullcontext() if runs else pytest.raises(BadInput, match="state_dtype bfloat16 cannot be run"):
+        check_dtypes(Attention(4, 2, 8, 10, 13, **types | {field: "bfloat16"}))
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ from algorithms.ir import Attention, Mesh
 from algorithms.ring import ring_attention
 from executor.cases import Case
 from executor.check import Row
+from executor.gpu.choice import Choice
 from executor.report import Report, Setting
 
 CASE = Case("mine", ring_attention, Mesh(ring=4), "zigzag", (Attention(4, 4, 8, 9, 9),))
-SETTING = Setting(4, ("host",), "MPI", "numpy", "native", 0)
+SETTING = Setting(4, ("host",), "MPI", Choice("cpu", "numpy"), "native", 0)
 
 
 def failing(fault, worst):

@@ -133,7 +133,7 @@ class TestRanks:
             (("rnig", *SMALL), "no algorithm 'rnig'"),
             (("all", *SMALL), "time takes one algorithm, got all"),
             (("ring", *SMALL, "--phase", "decode"), "ring is written for prefill, train, not decode"),
-            (("ring", *SMALL, "--dtype", "bf16"), "dtype bfloat16 cannot be run"),
+            (("ring", *SMALL, "--dtype", "fp8"), "dtype float8_e4m3 cannot be run"),
             (("ring", *SMALL, "--mesh", "ring=1"), "the mesh uses 1 ranks: MPI has 2"),
             (("ring", *SMALL, "--mesh", "row=2"), "ring runs over mesh axes ring, got row=2"),
             (("ring", *SMALL, "--kernel", "nmba"), "no kernel 'nmba'"),

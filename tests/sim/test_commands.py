@@ -145,7 +145,7 @@ BAD = [
     (["simulate", "ring", *TREE, "--routing", "ecm"], "no routing 'ecm': .*; nearest is ecmp"),
     (
         ["simulate", "ring", *TREE, "--routing", "ecmp:seed=x"],
-        "--routing takes static, ecmp, ecmp:seed=N or ideal, got",
+        "--routing takes static, ecmp, ecmp:seed=N, ideal or adaptive, got",
     ),
     (["simulate", "ring", *TREE, "--routing", "ecmp:seed=" + "9" * 30], "from 0 to below 2"),
     (

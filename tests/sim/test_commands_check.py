@@ -39,6 +39,19 @@ def test_a_sound_cluster_has_its_figures_and_nothing_wrong(capsys):
     assert "(NVLS, SHARP) goes beyond them and is not modelled" in text
 
 
+def test_figures_that_other_routes_or_rings_would_beat_say_so(capsys):
+    torus, grid = (shown(capsys, *CHECK, "tpu_v4", "--gpus", chips) for chips in ("64", "32"))
+    dragonfly = shown(capsys, *CHECK, "frontier", "--nodes", "2", "--fabric", "dragonfly")
+    sound = shown(capsys, *CHECK, "dgx2")
+
+    assert "rings: in the order of ranks; rings from neighbour to neighbour" in grid
+    assert "rings, with detours; all-gather" in dragonfly
+    assert "routes: adaptive, by flow: those of a collective take detours where cables are full" in dragonfly
+    assert "nothing wrong found, but what is by design:" in dragonfly
+    assert "order of ranks" not in sound + dragonfly + torus
+    assert "by design" not in sound
+
+
 def test_a_fault_is_named_with_its_place_and_its_cost(own, capsys):
     text = shown(capsys, *CHECK, f"{own}:slow", "--nodes", "2")
 
@@ -92,3 +105,38 @@ def test_all_names_every_place(capsys):
     assert "and 5 more" in few
     assert "rail7" not in few
     assert "rail7" in every
+
+
+def test_what_gains_nothing_once_mended_says_so(capsys):
+    text = " ".join(shown(capsys, *CHECK, "dgx_h100", "--nodes", "2", "--fabric", "rail:gpudirect=0").split())
+
+    assert "no bandwidth" in text
+    assert "->" not in text.partition("GB/s now")[0]
+
+
+def status(tmp_path, up, down):
+    """One V100 with so many links up and down."""
+    links = [*["25.781 GB/s"] * up, *["<inactive>"] * down]
+    path = tmp_path / "nv.txt"
+    path.write_text(
+        "GPU 0: Tesla V100-SXM2-32GB (UUID: GPU-0)\n" + "".join(f"\t Link {i}: {s}\n" for i, s in enumerate(links)),
+        encoding="utf-8",
+    )
+    return str(path)
+
+
+def test_one_gpu_has_faults_that_cost_nothing_between_gpus(tmp_path, capsys):
+    found = answer(capsys, *CHECK, status(tmp_path, 4, 2))["results"]
+
+    assert [one["finding"] for one in found] == ["nvlink trained down", "NVLinks missing"]
+    assert {value for one in found for value in one["all_reduce"].values()} == {None}
+    assert "4 of the 6 links of V100-SXM2-32" in shown(capsys, *CHECK, status(tmp_path, 4, 2))
+
+
+def test_links_of_a_gpu_that_was_guessed_are_not_missed(tmp_path, capsys):
+    # Two NVLinks are taken for the bridge of an RTX 3090, which has four; another card has two.
+    path = tmp_path / "topo.txt"
+    path.write_text("\tGPU0\tGPU1\nGPU0\t X \tNV2\nGPU1\tNV2\t X \n", encoding="utf-8")
+
+    assert "nothing wrong found" in shown(capsys, *CHECK, str(path))
+    assert "2 of the 4 links of RTX3090-24" in shown(capsys, *CHECK, str(path), "--gpu", "rtx3090")

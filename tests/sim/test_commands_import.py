@@ -1,6 +1,8 @@
 """Files as clusters: `topology import`, `--cluster FILE`, what is assumed on stderr, and what cannot be."""
 
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -90,3 +92,49 @@ def test_what_cannot_be_is_said_in_one_line(arguments, message, capsys):
     err = capsys.readouterr().err
     assert message in err
     assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["dgx_h100", "rail", "a,b.txt", "a.txt:x", "mine.py", "mine.py:f", "two\nlines", "-"])
+def test_a_file_may_have_any_name(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text(Path(TOPO).read_text())
+    Path("nvlink.txt").write_text(
+        "GPU 0: NVIDIA H100 80GB HBM3\n" + "".join(f"  Link {i}: 26.562 GB/s\n" for i in range(18))
+    )
+    assert run(["topology", "import", "--", name]) == 0
+    assert "8 GPUs" in capsys.readouterr().out
+    run(["topology", "import", "--", name, "nvlink.txt"])
+    assert "nvlink.txt (nvidia-smi nvlink -s)" in " ".join(capsys.readouterr().out.split())
+
+
+def test_import_has_one_of_ours_as_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(["topology", "import", "dgx_h100", "--nodes", "2", "-o", "mine.json"]) == 0
+    assert json.loads(Path("mine.json").read_text())["name"] == "dgx_h100(2)"
+
+
+@pytest.mark.parametrize(
+    ("paths", "said"),
+    [
+        (["nothere"], "nothere: cannot be read: No such file or directory"),
+        ([""], "'': cannot be read: "),
+        ([TOPO, ""], "'': cannot be read: "),
+        (["."], ".: cannot be read: Is a directory"),
+        (["folder"], "folder: cannot be read: Is a directory"),
+    ],
+)
+def test_a_path_that_leads_to_no_file_is_refused(paths, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    assert run(["topology", "import", *paths]) == 2
+    assert capsys.readouterr().err.startswith(f"ringloom: {said}")
+
+
+def test_a_cluster_can_come_through_a_pipe(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=lambda: Path("pipe").write_text(Path(TOPO).read_text()))
+    writer.start()
+    assert run(["topology", "show", "pipe"]) == 0
+    writer.join()
+    assert "pipe(1)" in capsys.readouterr().out

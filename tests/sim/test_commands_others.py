@@ -72,7 +72,8 @@ def test_doctor_says_where_each_package_was_loaded_from(capsys):
     root = Path(__file__).resolve().parents[2]
     assert found["loaded from"] == {name: str(root / name) for name in ("algorithms", "topologies", "sim", "executor")}
     assert sys.executable in found["versions"]["python"]
-    assert found["GPU"]["devices"]
+    assert found["GPU"].keys() == {"devices", "NCCL"}
+    assert all(found["GPU"].values())
     assert found["MPI"].keys() == {"mpiexec", "library"}
 
 

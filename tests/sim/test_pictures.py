@@ -47,6 +47,16 @@ def test_the_same_picture_has_the_same_bytes(form):
     assert b"202" not in once[:400]  # no date
 
 
+def test_a_png_has_160_dots_an_inch():
+    picture = Picture.of(dgx_h100())
+    width, height = draw(picture)[0].get_size_inches()
+    header = files.png(picture)[16:24]
+
+    assert [int.from_bytes(header[k : k + 4], "big") for k in (0, 4)] == pytest.approx(
+        [160 * width, 160 * height], abs=1
+    )
+
+
 def test_an_svg_has_a_tip_on_every_box_wire_and_cell():
     root = ElementTree.fromstring(files.svg(Picture.of(dgx_h100())))
     tips = [title.text for title in root.iter("{http://www.w3.org/2000/svg}title")]

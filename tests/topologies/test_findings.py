@@ -7,7 +7,8 @@ from tests.validation.a100_box import box
 from topologies.dgx import dgx_a100, dgx_h100
 from topologies.fabrics import parse
 from topologies.findings import find
-from topologies.laws import check
+from topologies.laws import check, gpus
+from topologies.pcie import rtx4090_box
 from topologies.perlmutter import perlmutter
 from topologies.units import GB, Gbit
 
@@ -36,7 +37,7 @@ def both(a, b, bandwidth):
 def test_in_our_machines_nothing_is_wrong_that_is_not_how_they_are_built(name):
     size = 4 if name.startswith("tpu") else 2
     for one in find(topologies.find(name)(size)):
-        assert one.by_design or one.what in ("NIC traffic through the CPU", "no peer-to-peer over PCIe"), one
+        assert one.by_design, one
 
 
 PLANTED = {
@@ -155,6 +156,33 @@ def test_a_gpu_that_names_a_far_nic_is_found():
     assert found.mended().nodes["node0/gpu0"]["nic"] in ("node0/nic0", "node0/nic1")
 
 
+def test_of_nics_equally_far_the_one_that_a_gpu_names_is_told():
+    graph = box(2, ["pcie0", "pcie1"])
+    graph.nodes["node1/gpu7"]["nic"] = "node1/nic1"
+
+    (found,) = [one for one in find(graph) if not one.by_design]
+
+    assert "node1/gpu7 uses node1/nic1" in found.where
+    assert "node1/gpu6 uses node1/nic0" in found.where
+
+
+@pytest.mark.parametrize("access", [True, False])
+def test_gpus_of_a_cpu_without_peer_to_peer_access_are_by_design(access):
+    graph = rtx4090_box(2)
+    for gpu in gpus(graph):
+        graph.nodes[gpu]["peer_to_peer"] = access
+
+    found = {one.what: one for one in find(graph)}
+
+    assert ("through host memory" in found) is not access
+    if not access:
+        one = found["through host memory"]
+        assert (one.by_design, len(one.where)) == (True, 16)
+        assert "4.20 us between two GPUs of a CPU, 2.20 us with it" in one.how_bad
+        check(one.mended())
+        assert "through host memory" not in {other.what for other in find(one.mended())}
+
+
 def test_access_control_on_switches_is_found_and_mended():
     graph = box(2, NEAR, acs=True)
     check(graph)
@@ -175,4 +203,39 @@ def test_shared_nics_and_a_narrow_fabric_are_by_design():
     assert not find(one.mended())
     (other,) = find(narrow)
     assert (other.what, other.by_design, other.how_bad[:4]) == ("fabric is oversubscribed", True, "2:1,")
+    assert "bisection 400 GB/s of 800 GB/s" in other.how_bad  # 16 NICs of 50 GB/s a half
     assert not find(other.mended())
+
+
+@pytest.mark.parametrize(
+    ("nodes", "fabric", "found"),
+    [
+        (16, "dragonfly", []),  # 16 NICs a switch, 31 cables to the others of its group
+        (128, "dragonfly", []),  # 512 NICs a group, 512 cables to the other
+        (128, "dragonfly:links=100", [("5.12:1, bytes/s of the NICs of a group", ("group 0", "group 1"))]),
+        (12, "dragonfly:hosts=16,switches=4", [("5.33:1, bytes/s of the NICs of a switch", "group0/switch0")]),
+        (8, "torus:x=8", [("4:1, bytes/s of the NICs of a switch", "router0")]),  # 8 NICs, a cable each way
+        (2, "torus:x=2", [("8:1, bytes/s of the NICs of a switch", ("router0", "router1"))]),
+        (16, "rail", []),
+    ],
+)
+def test_cables_within_a_tier_are_held_against_the_nics_below_too(nodes, fabric, found):
+    graph = dgx_h100(nodes, parse(fabric))
+    said = [(one.how_bad, one.where) for one in find(graph)]
+
+    assert len(said) >= len(found)
+    assert bool(said) == bool(found)
+    for (how, where), (begin, there) in zip(said, found, strict=False):
+        assert how.startswith(begin)
+        assert where == there if isinstance(there, tuple) else there in where
+    for one in find(graph):
+        check(one.mended())
+        assert [rest for rest in find(one.mended()) if rest.by_design] == []
+
+
+def test_a_switch_of_fewer_others_than_it_has_nics_need_not_send_all():
+    # 40 NICs: 32 on the first switch, 8 on the second, so that no more than 8 cross; one cable is 8:1
+    (one,) = find(dgx_h100(5, parse("dragonfly:hosts=32,switches=2")))
+
+    assert one.how_bad.startswith("8:1, bytes/s of the NICs of a switch")
+    assert one.where == ("group0/switch0", "group0/switch1")

@@ -68,6 +68,10 @@ GPU, RAIL = "node1/gpu3", "rail3"
 NODE_FAULTS = [
     ("G1", GPU, "kind", "tpu"),
     ("G1", RAIL, "kind", None),
+    ("G1", RAIL, "kind", ["switch"]),
+    ("G1", GPU, "host", 1),
+    ("G1", GPU, "host", ["node1"]),
+    ("G1", GPU, "gpu", {"name": "H100"}),
     ("G2", GPU, "rank", 10),
     ("G2", GPU, "rank", 16),
     ("G2", GPU, "rank", -1),
@@ -94,6 +98,8 @@ LINK_FAULTS = [
     ("G4", "bandwidth", math.nan),
     ("G4", "bandwidth", None),
     ("G4", "bandwidth", True),
+    ("G4", "expected", "50 GB/s"),
+    ("G4", "expected", 0),
     ("G5", "latency", -1e-9),
     ("G5", "latency", math.inf),
     ("G5", "latency", 1e10),
@@ -176,6 +182,30 @@ def test_sources_and_assumptions_are_texts(books):
             graph.graph[key] = books
             with pytest.raises(TopologyError, match=f"^G8: {key} are "):
                 check(graph)
+
+
+@pytest.mark.parametrize("key", ["assumptions", "left_out", "notes", "warnings"])
+@pytest.mark.parametrize("remarks", ["abc", 5, {}, [5], [{}], None, ["gpu: red\x1b[31m"], ["two\nlines"]])
+def test_remarks_are_lists_of_texts_that_can_be_printed(key, remarks):
+    graph = dgx_h100(1)
+    graph.graph[key] = remarks
+    with pytest.raises(TopologyError, match=rf"^G8: .*{key}") as refusal:
+        check(graph)
+    assert str(refusal.value).isprintable()
+
+
+@pytest.mark.parametrize("key", ["fabric", "routing", "host", "gpu", "name"])
+def test_what_a_terminal_or_a_picture_shows_can_be_printed(key):
+    graph, red = dgx_h100(2), "red\x1b[31m"
+    if key in ("fabric", "routing"):
+        graph.graph[key] = red
+    elif key == "name":
+        nx.relabel_nodes(graph, {GPU: red}, copy=False)
+    else:
+        graph.nodes[GPU][key] = red
+    with pytest.raises(TopologyError, match=r"^G1: .*x1b") as refusal:
+        check(graph)
+    assert str(refusal.value).isprintable()
 
 
 @pytest.mark.parametrize(

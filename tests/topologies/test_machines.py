@@ -13,6 +13,7 @@ from topologies.alps import alps_gh200
 from topologies.amd import FRONTIER_LINKS, frontier, mi300x
 from topologies.clouds import aws_p4d, aws_p5, azure_nd_a100_v4, azure_nd_h100_v5
 from topologies.dgx import dgx_a100, dgx_h100, hgx_b200, hgx_h200, hgx_h800
+from topologies.fabrics.rail import rail
 from topologies.laws import gpus
 from topologies.nvl72 import gb200_nvl72
 from topologies.pcie import l40s_box, pcie_box, rtx4090_box
@@ -105,11 +106,11 @@ def test_no_nic_is_nearer_to_a_gpu_than_the_one_it_names(machine):
 @given(st.sampled_from(DATA_SHEETS), st.integers(2, 6))
 def test_the_rail_fabric_blocks_nobody(row, units):
     # All NICs of a rail may send to other rails at once: the uplink carries what the ports below it carry.
-    graph = row[0](units)
+    graph = row[0](units, rail)
     rails = [n for n in graph if n.startswith("rail")]
     assert len(rails) == row[2]
-    for rail in rails:
-        assert entering(graph, rail, "nic") == leaving(graph, rail, "fabric") == graph.edges[rail, "spine"]["bandwidth"]
+    for one in rails:
+        assert entering(graph, one, "nic") == leaving(graph, one, "fabric") == graph.edges[one, "spine"]["bandwidth"]
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -261,5 +262,14 @@ def test_every_chip_of_a_torus_has_six_links(chips, machine):
 def test_assumptions_are_named_not_hidden():
     told = "\n".join(perlmutter(2).graph["assumptions"])
     assert "recalled" in told
-    assert "dragonfly" in told
+    assert "a cable between two switches is as fast as a NIC" in told
     assert "nic.latency: 0.80 us" in told
+
+
+@pytest.mark.parametrize("machine", [perlmutter, alps_gh200, frontier])
+def test_slingshot_machines_are_groups_of_128_nodes_on_32_switches(machine):
+    # 16 NICs a switch, four a node: the 129th node begins another group
+    for nodes, groups in ((4, 1), (128, 1), (129, 2)):
+        found = dict(machine(nodes).nodes(data="group"))
+        assert {group for group in found.values() if group is not None} == set(range(groups))
+    assert sum(group is not None for group in found.values()) == 2 * 32

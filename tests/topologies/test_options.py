@@ -18,7 +18,7 @@ from topologies.options import build, cluster_options
         ("dgx_h100", 8, 64, "dgx_h100(8)", 64),
         ("dgx_h100", None, 3, "dgx_h100(1)", 3),
         ("dgx_h100", 1, 3, "dgx_h100(1)", 3),
-        ("perlmutter", None, 12, "perlmutter(3)", 12),
+        ("perlmutter", None, 12, "perlmutter(3) on dragonfly", 12),
         ("gb200_nvl72", None, 64, "gb200_nvl72(1)", 64),
         ("gb200_nvl72", 2, None, "gb200_nvl72(2)", 144),
         ("two_level", 2, None, "two_level(2, 8)", 16),

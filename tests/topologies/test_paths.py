@@ -56,7 +56,7 @@ def test_perlmutter_uses_the_cable_between_two_gpus_and_its_own_nic_outside():
     graph = perlmutter(2)
     assert route(graph, "node0/gpu1", "node0/gpu3") == ["node0/gpu1", "node0/gpu3"]
     path = route(graph, "node0/gpu1", "node1/gpu1")
-    assert path == ["node0/gpu1", "node0/nic1", "rail1", "node1/nic1", "node1/gpu1"]
+    assert path == ["node0/gpu1", "node0/nic1", "group0/switch0", "node1/nic1", "node1/gpu1"]
 
 
 def test_nvl72_uses_nvlink_across_trays_and_nics_across_racks():
@@ -72,7 +72,7 @@ def test_latencies_add_up_to_the_estimated_paths():
     assert latency(dgx_h100(2), "node0/gpu0", "node1/gpu1") == pytest.approx((1.6 + 1.0 + 2 * 0.25) * us)
     assert latency(dgx_a100(2), "node0/gpu0", "node1/gpu0") == pytest.approx((1.6 + 1.5) * us)
     assert latency(perlmutter(1), "node0/gpu0", "node0/gpu1") == pytest.approx(0.7 * us)
-    assert latency(perlmutter(2), "node0/gpu0", "node1/gpu1") == pytest.approx((1.6 + 1.0 + 2 * 0.35) * us)
+    assert latency(perlmutter(5), "node0/gpu0", "node4/gpu1") == pytest.approx((1.6 + 1.0 + 0.35) * us)
 
 
 @settings(deadline=None, max_examples=40)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from topologies.files.facts import ClusterFacts, FileError
-from topologies.files.plain_yaml import Lines, load
-from topologies.files.wording import Remarks, shown
+from topologies.files.text.plain_yaml import Lines, load
+from topologies.files.text.wording import Remarks, shown
 from topologies.units import GB, ns
 
 if TYPE_CHECKING:

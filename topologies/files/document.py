@@ -1,27 +1,27 @@
-"""A cluster as one document of mappings, and that document as JSON and as YAML.
+"""A cluster as one document of mappings, and a document read from JSON and from YAML.
 
 Links with the same attributes are of one class. The order of nodes, and of the links of each node, is kept.
 """
 
 import json
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from topologies.files.facts import FileError
-from topologies.files.plain_yaml import Lines, load
-from topologies.files.wording import Remarks, shown
+from topologies.files.text.plain_yaml import Lines, load
+from topologies.files.text.wording import Remarks, shown
 
 if TYPE_CHECKING:
     import networkx as nx
 
 SCHEMA = "ringloom.cluster/1"
 PARTS = ("schema", "classes", "nodes", "cables", "links")
-GRAPH_KEYS = ("name", "sources", "assumptions", "fabric", "routing", "left_out", "notes", "warnings", "measured")
+GRAPH_KEYS = (
+    *("name", "sources", "assumptions", "fabric", "routing", "network", "left_out", "notes", "warnings"),
+    *("costs", "measured"),
+)
 MOST_VALUES = 4_000_000  # of a JSON text
 MOST_NODES, MOST_LINKS = 150_000, 1_100_000  # read in seconds; 16,384 H100s have 35,000 and 98,000
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]{0,200}")
-_RESERVED = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 
 
 def document(graph: "nx.DiGraph") -> dict[str, Any]:
@@ -88,64 +88,6 @@ def _free(name: str, taken: Mapping[str, object]) -> str:
         number += 1
         free = f"{name}.{number}"
     return free
-
-
-def as_json(whole: Mapping[str, Any]) -> str:
-    """Write a document as JSON, a line a node, class and list of links."""
-    return "{\n" + ",\n".join(_entries(whole, lambda key: _json(key), "{", "}", ",")) + "\n}\n"
-
-
-def as_yaml(whole: Mapping[str, Any]) -> str:
-    """Write a document as YAML, a line a node, class and list of links."""
-    return "\n".join(_entries(whole, _key, "", "", "")) + "\n"
-
-
-def _entries(whole: Mapping[str, Any], key: Callable[[str], str], begin: str, end: str, comma: str) -> Iterator[str]:
-    """Yield the text of each entry at the top; a mapping that is not empty has a line an entry."""
-    value: Callable[[Any], str] = _json if begin else _flow
-    for name, part in whole.items():
-        if isinstance(part, dict) and part:
-            lines = f"{comma}\n".join(f"  {key(k)}: {value(v)}" for k, v in part.items())
-            yield f"{key(name)}: {begin}\n{lines}" + (f"\n{end}" if end else "")
-        elif isinstance(part, list) and part:
-            lines = "\n".join(f"  {'' if begin else '- '}{value(v)}{comma}" for v in part)
-            yield f"{key(name)}: {'[' if begin else ''}\n{lines.removesuffix(',')}" + ("\n]" if begin else "")
-        else:
-            yield f"{key(name)}: {value(part)}"
-
-
-def _json(value: Any) -> str:
-    """Write a value as JSON."""
-    try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        # What cannot be printed does not outlive being pasted, or being loaded.
-        return text if text.isprintable() else json.dumps(value)
-    except ValueError:
-        raise ValueError(f"a cluster file holds finite numbers only: got {shown(value)}") from None
-
-
-def _flow(value: Any) -> str:
-    """Write a value as YAML in a line."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(k)}: {_flow(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    if isinstance(value, str):
-        text = json.dumps(value, ensure_ascii=False)
-        return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
-    text = _json(value)
-    # YAML 1.1 takes a number with an exponent for a text where it has no point.
-    return text.replace("e", ".0e") if isinstance(value, float) and "e" in text and "." not in text else text
-
-
-def _key(name: str) -> str:
-    """Write a key as YAML: bare where it cannot be taken for anything else."""
-    return name if _PLAIN.fullmatch(name) and name.lower() not in _RESERVED else _flow(name)
-
-
-def _escape(character: str) -> str:
-    """Write a character as YAML escapes it."""
-    return f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}"
 
 
 def from_json(text: str, file: str, remarks: Remarks) -> "nx.DiGraph":

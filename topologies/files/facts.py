@@ -1,7 +1,7 @@
 """What a file says of a machine, of a network, or of both; nothing here was assumed.
 
 A reader turns a text into one of these; what the text does not say stays None. Assumptions are made later, in one
-place (topologies.files.build), and each is listed with its reason.
+place (topologies.files.assembly), and each is listed with its reason.
 """
 
 from collections.abc import Mapping
@@ -42,6 +42,7 @@ class Port:
         bandwidth: bytes/s in one direction.
         bus, numa: as of an Accelerator.
         guid: of the card or of its port, lower case, without 0x and leading zeros.
+        card: what it is by its PCI ids, as topologies.files.text.pci.NICS has it.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Port:
     bus: str | None = None
     numa: int | None = None
     guid: str | None = None
+    card: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class MachineFacts:
         near: pair of devices, both ways round -> one of CLASSES.
         tree: the PCIe tree with its devices, where a file has one: an nx.DiGraph of nodes of kind cpu, pcie, gpu, nic
             and links of kind pcie and socket, both ways; a link's bandwidth is None where the file does not say it.
+        cpu: vendor, family and model of its CPUs, as in GenuineIntel, 6, 143.
         peer_to_peer: whether GPUs may read each other's memory over PCIe; None: not said.
         notes: what was mended, skipped or is odd about the text, one line each.
     """
@@ -80,6 +83,7 @@ class MachineFacts:
     switched: bool | None = None
     near: Mapping[tuple[str, str], str] = field(default_factory=dict)
     tree: "nx.DiGraph | None" = None
+    cpu: tuple[str, int, int] | None = None
     peer_to_peer: bool | None = None
     notes: tuple[str, ...] = ()
 
@@ -135,5 +139,5 @@ class FileError(ValueError):
     """A file cannot be used; the message is one line: the file, the place, what is missing or wrong."""
 
     def __init__(self, file: str, wrong: str, line: int | None = None) -> None:
-        file = file if file.isprintable() else repr(file)
+        file = file if file and file.isprintable() else repr(file)
         super().__init__(f"{file}{f', line {line}' if line else ''}: {wrong}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from topologies.files.facts import ClusterFacts, FileError
-from topologies.files.wording import Remarks, shown
+from topologies.files.text.wording import Remarks, shown
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -39,14 +39,25 @@ def finished(graph: "nx.DiGraph", file: str, form: str, remarks: Remarks) -> Clu
             remarks.add(
                 "offloaded is not said: a copy engine or NIC drives the link, as is usual", f"{shown(a)} -> {shown(b)}"
             )
+    said = _said(graph)
     with _filled(graph, remarks):
         try:
-            for fact in laws.unaccounted(graph):
-                graph.graph["sources"][fact] = Path(file).name
+            ours = laws.unaccounted(graph)
+            graph.graph["sources"] |= dict.fromkeys(ours, Path(file).name)
             laws.check(graph)
         except ValueError as error:
             raise FileError(file, " ".join(str(error).split())[:500]) from None
+    for fact in ours:
+        if fact not in said:
+            del graph.graph["sources"][fact]
     return ClusterFacts(file, form, graph, remarks.lines())
+
+
+def _said(graph: "nx.DiGraph") -> set[str]:
+    """Name the kinds of number of which the file says at least one."""
+    nodes = [(data, ("flop_rate", "memory", "memory_bandwidth")) for _, data in graph.nodes(data=True)]
+    links = [(data, ("bandwidth", "latency")) for _, _, data in graph.edges(data=True)]
+    return {f"{data.get('kind')}.{key}" for data, keys in (*nodes, *links) for key in keys if data.get(key) is not None}
 
 
 @contextmanager

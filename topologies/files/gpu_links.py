@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from topologies.files.facts import FileError
-from topologies.files.markup import Element
-from topologies.files.wording import Remarks, shown
+from topologies.files.nccl_pci import GPU
+from topologies.files.text.markup import Element
+from topologies.files.text.wording import Remarks, shown
 
 MOST_LINKS = 64  # of one GPU; 18 are made
 _SWITCH, _CPU = "0x068000", "0x068001"  # class codes of targets in NCCL's src/graph/topo.cc: NVSwitch, and Power's CPU
-_GPU = re.compile("0x03|0x12")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Ends:
         if code.startswith(_SWITCH):
             self.to_switches += count
         else:
-            if not _GPU.match(code):
+            if not GPU.match(code):
                 remarks.add(f"link to a target of class {shown(code)}: read as a GPU", f"gpu{self.index}")
             self.to_gpus[target] = self.to_gpus.get(target, 0) + count
 

@@ -12,8 +12,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from topologies.files.document import few, plain
 from topologies.files.facts import FileError
-from topologies.files.markup import Element, parse
-from topologies.files.wording import Remarks, shown
+from topologies.files.text.markup import Element, parse
+from topologies.files.text.wording import Remarks, shown
 
 if TYPE_CHECKING:
     import networkx as nx

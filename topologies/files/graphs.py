@@ -14,6 +14,9 @@ JSON and YAML hold one document, in which links share classes so that a number t
 
 `links` are one direction, `cables` both. What else stands at the top (sources, assumptions, fabric, routing) belongs to
 the graph. A speed may be left out: whoever builds the cluster assumes it, and says so.
+
+One machine with NICs, of one host or of several joined without a network, can be had many times. What its NICs are made
+of is `network: {bandwidth: 5.0e+10}`, with latency and switch_latency if these are known.
 """
 
 import os
@@ -23,12 +26,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from topologies.files import graphml
-from topologies.files.document import SCHEMA, as_json, as_yaml, document, from_json, from_yaml
+from topologies.files.document import SCHEMA, document, from_json, from_yaml
 from topologies.files.facts import ClusterFacts, FileError
 from topologies.files.finish import finished
-from topologies.files.markup import first_tag
 from topologies.files.text import MOST
-from topologies.files.wording import Remarks
+from topologies.files.text.markup import first_tag
+from topologies.files.text.wording import Remarks
+from topologies.files.text.writing import as_json, as_yaml
 from topologies.garbage import uncollected
 
 if TYPE_CHECKING:
@@ -41,7 +45,7 @@ _SCHEMA = re.compile(r"""["']?schema["']?\s{0,20}:\s{0,20}["']?ringloom\.cluster
 
 def looks_like(text: str) -> bool:
     """Tell whether a text is a cluster of our own."""
-    return _SCHEMA.search(text) is not None or first_tag(text).removeprefix("/") in ("graphml", "graph")
+    return _SCHEMA.search(text) is not None or _is_graphml(text)
 
 
 def read(text: str, file: str) -> ClusterFacts:
@@ -54,17 +58,23 @@ def read(text: str, file: str) -> ClusterFacts:
     with uncollected():
         if text[:1000].lstrip()[:1] == "{":
             graph = from_json(text, file, remarks)
-        elif first_tag(text).removeprefix("/") in ("graphml", "graph"):
+        elif _is_graphml(text):
             graph = graphml.read(text, file, remarks)
         else:
             graph = from_yaml(text, file, remarks)
         return finished(graph, file, FORMAT, remarks)
 
 
+def _is_graphml(text: str) -> bool:
+    """Tell whether a text is GraphML, or a piece of it; NCCL has another <graph>."""
+    name = first_tag(text).removeprefix("/")
+    return name == "graphml" or (name == "graph" and "edgedefault" in text[:10_000])
+
+
 def write(graph: "nx.DiGraph", path: str) -> None:
     """Write a cluster to a file; the suffix says how: .json, .yaml, .yml or .graphml.
 
-    The file appears whole or not at all: another is written beside it and renamed.
+    The file appears whole or not at all: another is written beside it and renamed. A device or a pipe is written into.
 
     Raises:
         ValueError: another suffix, a value that a file cannot hold, or a file larger than is read.
@@ -84,7 +94,11 @@ def write(graph: "nx.DiGraph", path: str) -> None:
             f"{path} would have {len(data) // 2**20} MiB, more than the {MOST // 2**20} that is read{larger}"
         )
     try:
-        _replace(Path(os.path.realpath(path)), data)
+        target = Path(os.path.realpath(path))
+        if target.exists() and not target.is_file():
+            target.write_bytes(data)
+        else:
+            _replace(target, data)
     except OSError as error:
         raise FileError(path, f"cannot be written: {error.strerror or error}") from None
 

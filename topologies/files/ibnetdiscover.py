@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from topologies.files.facts import Cable, FileError, NetworkFacts, Port
-from topologies.files.ibnames import host_and_card, is_aggregation, listed, natural, switch_and_model, told_apart
-from topologies.files.speeds import LANES, port_rate
+from topologies.files.text.ibnames import host_and_card, is_aggregation, natural, switch_and_model, told_apart
+from topologies.files.text.speeds import LANES, port_rate
+from topologies.files.text.wording import listed
 from topologies.garbage import uncollected
 
 FORMAT = "ibnetdiscover"

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 
 from topologies.files.facts import CLASSES, Accelerator, FileError, MachineFacts, Port
-from topologies.files.markup import Element, first_tag, parse
-from topologies.files.wording import Remarks, shown
+from topologies.files.text.markup import Element, first_tag, parse
+from topologies.files.text.wording import Remarks, shown
 
 FORMAT = "NCCL graph (XML)"
 MOST_DEVICES = 512

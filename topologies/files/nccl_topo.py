@@ -7,25 +7,20 @@ A file made by hand may hold nothing but pci elements: their class codes tell th
 """
 
 import re
-from typing import TYPE_CHECKING
 
 from topologies.files.facts import Accelerator, FileError, MachineFacts, Port
 from topologies.files.gpu_links import Ends, pairs
-from topologies.files.markup import Element, first_tag, parse
-from topologies.files.pci import GPUS, rate
+from topologies.files.nccl_pci import BRIDGE, GPU, NIC, bus_id, by_bus, card, descendants, model, whole
 from topologies.files.pcie_tree import PcieTree
-from topologies.files.wording import Remarks, shown
+from topologies.files.text.markup import Element, first_tag, parse
+from topologies.files.text.pci import rate
+from topologies.files.text.wording import Remarks, shown
 from topologies.units import Gbit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FORMAT = "NCCL topology (XML)"
 MOST_DEVICES = 512  # a rack of NVLink has about 200
 RATES = (1, 2.5, 5, 10, 20, 25, 40, 50, 56, 100, 200, 400, 800)  # Gbit/s of ports that are made
-_GPU, _NIC, _BRIDGE = re.compile("0x03|0x12"), re.compile("0x02"), "0x0604"
 _VIRTUAL = re.compile("veth|docker|virbr|br-|tap|lo$")
-_GCN = {"803": "gfx803", "900": "gfx900", "906": "gfx906", "908": "gfx908", "910": "gfx90a", "940": "gfx940"}
 
 
 def looks_like(text: str) -> bool:
@@ -52,10 +47,11 @@ class _Reader:
         self.gpus: list[Accelerator] = []
         self.nics: list[Port] = []
         self.ends: list[Ends] = []
-        devices = list(_descendants(system))
+        devices = list(descendants(system))
         self.says_gpus = any(e.tag == "gpu" for e in devices)
         self.says_nics = any(e.tag == "net" for e in devices)
-        self.numbers = _by_bus(devices)
+        self.numbers = by_bus(devices)
+        self.cpus: list[tuple[str, int, int]] = []
         self.hosts = sorted({cpu.attributes.get("host_hash", "") for cpu in system.all("cpu")})
 
     def facts(self) -> MachineFacts:
@@ -88,23 +84,27 @@ class _Reader:
             switched=links.switched,
             near=self.tree.classes(),
             tree=self.tree.whole(),
+            cpu=self.cpus[0] if len(set(self.cpus)) == 1 else None,
             notes=self.remarks.lines(),
         )
 
     def without_gpus(self) -> str:
         """Say why no GPU was found."""
-        pci = sum(e.tag == "pci" for e in _descendants(self.system))
+        pci = sum(e.tag == "pci" for e in descendants(self.system))
         if pci:
             return f"names no GPU: none of its {pci} <pci> has a <gpu>, or a class code of one (0x03, 0x12)"
         return "names no GPU: no <cpu> with a <pci> in it"
 
     def cpu(self, cpu: Element) -> None:
         """Read a CPU, which is a NUMA node, and what hangs under it."""
-        numa = _whole(cpu, "numaid")
+        numa = whole(cpu, "numaid")
         if numa is None:
             self.remarks.add("numaid of a CPU is not said", f"line {cpu.line}")
         host = self.hosts.index(cpu.attributes.get("host_hash", "")) if len(self.hosts) > 1 else None
         name = self.tree.cpu(numa, host)
+        family, kind = whole(cpu, "familyid"), whole(cpu, "modelid")
+        if family is not None and kind is not None:
+            self.cpus.append((cpu.attributes.get("vendor", "")[:40], family, kind))
         for child in cpu.children:
             if child.tag == "pci":
                 self.pci(child, name, numa)
@@ -115,14 +115,14 @@ class _Reader:
 
     def pci(self, pci: Element, above: str, numa: int | None) -> None:
         """Read a PCI function: a bridge with others under it, a GPU, a NIC, or what is of no concern here."""
-        code, bus = pci.attributes.get("class", ""), _bus(pci)
+        code, bus = pci.attributes.get("class", ""), bus_id(pci)
         holders = [child for child in pci.children if child.tag in ("gpu", "nic")]
         for child in pci.children:
             if child.tag not in ("gpu", "nic", "pci"):
                 self.skip(child)
         if holders:
             self.devices(pci, pci.attributes, holders, above, numa)
-        if pci.all("pci") or code.startswith(_BRIDGE):
+        if pci.all("pci") or code.startswith(BRIDGE):
             if bus.startswith("ffff:"):
                 self.remarks.add(
                     "bridge of a bus id made up for a PCIe switch that is hidden; its link as printed", bus
@@ -131,13 +131,13 @@ class _Reader:
             for child in pci.all("pci"):
                 self.pci(child, bridge, numa)
             self.tree.prune(bridge)
-        elif not holders and _GPU.match(code) and not self.says_gpus:
+        elif not holders and GPU.match(code) and not self.says_gpus:
             self.gpu(pci, None, above, self.rate(pci), numa)
-        elif not holders and _NIC.match(code) and not self.says_nics:
+        elif not holders and NIC.match(code) and not self.says_nics:
             name = f"nic{self.numbers[id(pci)]}"
-            self.hang(Port(name, None, bus or None, numa), pci, above, self.rate(pci))
+            self.hang(Port(name, None, bus or None, numa, card=card(pci)), pci, above, self.rate(pci))
         elif not holders:
-            kind = "a GPU without a <gpu>, perhaps not used" if _GPU.match(code) else "no GPU or NIC"
+            kind = "a GPU without a <gpu>, perhaps not used" if GPU.match(code) else "no GPU or NIC"
             self.remarks.add(f"PCI device of class {shown(code)} is {kind}: left out", bus or f"line {pci.line}")
 
     def devices(
@@ -152,8 +152,8 @@ class _Reader:
         if not is_pci and (gpus or nets):
             self.remarks.add("on no PCI device: its link to the CPU is unknown", f"line {place.line}")
         if len(gpus) + len(nets) > 1:
-            above = self.tree.card(above, bandwidth, _bus(place))
-            self.remarks.add("one PCI device with several ports, which share its link", _bus(place))
+            above = self.tree.card(above, bandwidth, bus_id(place))
+            self.remarks.add("one PCI device with several ports, which share its link", bus_id(place))
         for gpu in gpus:
             self.gpu(place, gpu, above, bandwidth, numa)
         for net in nets:
@@ -161,7 +161,7 @@ class _Reader:
 
     def gpu(self, pci: Element, gpu: Element | None, above: str, bandwidth: float | None, numa: int | None) -> None:
         """Read one GPU, with or without an element of its own."""
-        index = self.numbers[id(pci)] if gpu is None else _whole(gpu, "dev")
+        index = self.numbers[id(pci)] if gpu is None else whole(gpu, "dev")
         place = pci if gpu is None else gpu
         if index is None or index < 0:
             raise FileError(self.file, f"dev of a <gpu> is {shown(place.attributes.get('dev'))}: no number", place.line)
@@ -171,28 +171,14 @@ class _Reader:
             self.remarks.add("number of a GPU of another host, counted on", f"gpu{index} in line {place.line}")
         if index in taken:
             raise FileError(self.file, f"two GPUs are dev {index}", place.line)
-        bus = _bus(pci) if pci.tag == "pci" else ""
-        self.gpus.append(Accelerator(index, self.model(pci, gpu), bus or None, numa))
+        bus = bus_id(pci) if pci.tag == "pci" else ""
+        self.gpus.append(Accelerator(index, model(pci, gpu, self.remarks), bus or None, numa))
         host = self.tree.add(f"gpu{index}", "gpu", above, bandwidth, bus, place.line)
         self.count(place)
         if gpu is not None:
             self.ends.append(Ends.read(index, bus, host, gpu, self.file, self.remarks))
             if gpu.attributes.get("gdr") == "0":
                 self.remarks.add("GPUDirect RDMA is off (gdr=0)", f"gpu{index}")
-
-    def model(self, pci: Element, gpu: Element | None) -> str | None:
-        """Return the name of a GPU by its device code, or what the document says of its architecture."""
-        code = tuple(pci.attributes.get(key, "").lower().removeprefix("0x") for key in ("vendor", "device"))
-        said = {} if gpu is None else gpu.attributes
-        if code in GPUS:
-            self.remarks.add(f"device 0x{code[1]} of vendor 0x{code[0]} is {GPUS[code]} in the PCI ID database")
-            return GPUS[code]
-        if "gcn" in said:
-            gcn = said["gcn"].strip()[:40]
-            return _GCN.get(gcn, gcn) if gcn.isprintable() and gcn else None
-        if "sm" in said:
-            self.remarks.add(f"GPUs of compute capability {shown(said['sm'])} (sm), model not said")
-        return None
 
     def net(self, pci: Element, net: Element, above: str, bandwidth: float | None, numa: int | None) -> None:
         """Read one port of a NIC."""
@@ -202,7 +188,7 @@ class _Reader:
         if name in self.tree and net.attributes.get("port"):
             self.remarks.add("name of two ports: the second has its number added", f"{name} in line {net.line}")
             name = f"{name}:{shown(net.attributes['port'])[1:-1]}"
-        speed = _whole(net, "speed")
+        speed = whole(net, "speed")
         if speed is None or speed <= 0:
             self.remarks.add(f"speed {shown(net.attributes.get('speed'))} is none: unknown", name)
         elif speed / 1000 not in RATES:
@@ -211,8 +197,8 @@ class _Reader:
             self.remarks.add("GPUDirect RDMA is off (gdr=0)", name)
         guid = net.attributes.get("guid", "").strip().lower().removeprefix("0x").lstrip("0")[:40] or None
         rated = speed / 1000 * Gbit if speed and speed > 0 else None
-        bus = _bus(pci) if pci.tag == "pci" else ""
-        self.hang(Port(name, rated, bus or None, numa, guid), net, above, bandwidth)
+        bus = bus_id(pci) if pci.tag == "pci" else ""
+        self.hang(Port(name, rated, bus or None, numa, guid, card(pci)), net, above, bandwidth)
 
     def hang(self, port: Port, place: Element, above: str, bandwidth: float | None) -> None:
         """Add a NIC to the tree."""
@@ -234,7 +220,7 @@ class _Reader:
         """Return the bytes/s of the link above a PCI function, None where that is not known."""
         bandwidth, why = rate(pci.attributes.get("link_speed"), pci.attributes.get("link_width"))
         if bandwidth is None:
-            self.remarks.add(why, _bus(pci) or f"line {pci.line}")
+            self.remarks.add(why, bus_id(pci) or f"line {pci.line}")
         return bandwidth
 
     def guids(self) -> None:
@@ -253,33 +239,3 @@ class _Reader:
     def skip(self, element: Element) -> None:
         """Say that an element is not read."""
         self.remarks.add(f"<{shown(element.tag)[1:-1]}> is not read", f"line {element.line}")
-
-
-def _descendants(element: Element) -> "Iterator[Element]":
-    """Yield all elements below one, in the order of the text."""
-    waiting = element.children[::-1]
-    while waiting:
-        child = waiting.pop()
-        yield child
-        waiting += child.children[::-1]
-
-
-def _by_bus(devices: list[Element]) -> dict[int, int]:
-    """Number the PCI functions that are GPUs, and those that are NICs, by bus id as nvidia-smi does."""
-    numbers = {}
-    for kind in (_GPU, _NIC):
-        of_kind = [e for e in devices if e.tag == "pci" and kind.match(e.attributes.get("class", ""))]
-        numbers.update({id(e): i for i, e in enumerate(sorted(of_kind, key=_bus))})
-    return numbers
-
-
-def _bus(pci: Element) -> str:
-    """Return the bus id of a PCI function in lower case, empty where it has none."""
-    bus = pci.attributes.get("busid", "").strip().lower()[:40]
-    return bus if bus.isprintable() else ""
-
-
-def _whole(element: Element, key: str) -> int | None:
-    """Return a whole number of an element, None where it has none; -1 is what the kernel prints for unknown."""
-    text = element.attributes.get(key, "").strip()
-    return int(text) if re.fullmatch("[0-9]{1,9}", text) else None

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 
 from topologies.files import nvlink_status
 from topologies.files.facts import CLASSES, Accelerator, FileError, MachineFacts, Port
-from topologies.files.matrix import Matrix, find
-from topologies.files.paste import lines, quoted, several, some
-from topologies.files.side_columns import numa_nodes
+from topologies.files.text.matrix import Matrix, find
+from topologies.files.text.paste import lines, quoted, several, some
+from topologies.files.text.side_columns import numa_nodes
 
 FORMAT = "nvidia-smi topo -m"
 

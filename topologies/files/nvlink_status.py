@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from topologies.files.facts import Accelerator, FileError, MachineFacts
-from topologies.files.paste import lines, quoted, several, some
+from topologies.files.text.paste import ELLIPSIS, lines, quoted, several, some
 from topologies.units import GB
 
 FORMAT = "nvidia-smi nvlink -s"
@@ -21,7 +21,6 @@ UUID = re.compile(r"[ \t]*\((?:UUID.*|U{0,2}I?$)")
 LINK = re.compile(r"[ \t]*Link[ \t]+(\d{1,4})[ \t]*:[ \t]*(.*)")
 LINK_BEGUN = re.compile(r"[ \t]*Link\b")
 RATE = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)[ \t]*GB/s")
-ELIDED = re.compile(r"[ \t]*\[?(?:\.{2,}|\u2026)\]?[ \t]*")
 INACTIVE = re.compile(r"(?i)<?inactive>?")
 ALL_DOWN = re.compile(r"(?i)all links are inactive")
 GPU_LINE = re.compile(r"^[ \t>]{0,200}GPU \d{1,4}:[^\n]{0,300}(?:\(UUID|\n[ \t>]{0,200}Link[ \t]+\d)", re.MULTILINE)
@@ -81,7 +80,7 @@ def _found(text: str, file: str) -> tuple[list[_Gpu], bool]:
                 raise FileError(file, "a link of no GPU: the line `GPU 0: ...` above it is missing", number)
             _link(found[-1], line, number, file)
             inside = True
-        elif inside and ELIDED.fullmatch(line):
+        elif inside and ELLIPSIS.fullmatch(line.strip()):
             raise FileError(
                 file, f"{quoted(line.strip())} stands for what was left out: paste the whole output", number
             )

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from topologies.files.facts import Accelerator, FileError, MachineFacts
-from topologies.files.matrix import Matrix, find
-from topologies.files.paste import lines, quoted, several, some
+from topologies.files.text.matrix import Matrix, find
+from topologies.files.text.paste import lines, quoted, several, some
 
 FORMAT = "rocm-smi --showtopo"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import networkx as nx
 
-NAMES = ("asymmetric", "trained_down", "nvlinks", "affinity", "host_memory", "shared_nics", "oversubscribed")
+NAMES = ("asymmetric", "trained_down", "nvlinks", "affinity", "host_memory", "staged", "shared_nics", "oversubscribed")
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Finding:
         how_bad: what is there, and what should be.
         mended: returns a copy of the graph with this repaired and nothing else changed.
         by_design: how such a cluster is built, rather than a fault of this one.
+        as_is: returns the graph in which this has its effect, where that is not the one it was found in.
     """
 
     what: str
@@ -31,6 +32,7 @@ class Finding:
     how_bad: str
     mended: "Callable[[], nx.DiGraph]" = field(repr=False, compare=False)
     by_design: bool = False
+    as_is: "Callable[[], nx.DiGraph] | None" = field(default=None, repr=False, compare=False)
 
 
 def find(graph: "nx.DiGraph") -> list[Finding]:

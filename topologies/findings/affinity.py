@@ -40,7 +40,7 @@ def find(graph: "nx.DiGraph") -> list[Finding]:
         if reached.get(chosen, reached[nearest])[:2] > reached[nearest][:2]:
             named[str(reached[chosen]), str(reached[nearest])].append((gpu, chosen, nearest))
         if reached[nearest].sockets:
-            far.append((gpu, nearest))
+            far.append((gpu, chosen if reached.get(chosen) == reached[nearest] else nearest))
         elif reached[nearest].cpus and _is_on(graph, gpu, "pcie") and _is_on(graph, nearest, "cpu"):
             on_cpu.append((gpu, nearest))
     return [
@@ -83,6 +83,7 @@ def _misnamed(graph: "nx.DiGraph", there: str, nearer: str, some: list[tuple[str
         tuple(f"{gpu} uses {nic}, {nearest} is nearer" for gpu, nic, nearest in some),
         f"{there}, while another is {nearer}",
         partial(_renamed, graph, {gpu: nearest for gpu, _, nearest in some}),
+        as_is=partial(_bound, graph, [gpu for gpu, _, _ in some]),
     )
 
 
@@ -105,6 +106,14 @@ def _on_cpu(graph: "nx.DiGraph", some: list[tuple[str, str]]) -> Finding:
         f"{len(some)} GPUs go through the CPU",
         partial(_moved, graph, some),
     )
+
+
+def _bound(graph: "nx.DiGraph", gpus: list[str]) -> "nx.DiGraph":
+    """Return a copy in which these GPUs leave their machine by the NIC they name, though routes take the nearest."""
+    copy = graph.copy()
+    for gpu in gpus:
+        copy.nodes[gpu]["bound"] = True
+    return copy
 
 
 def _renamed(graph: "nx.DiGraph", nearest: dict[str, str]) -> "nx.DiGraph":

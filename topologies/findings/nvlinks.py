@@ -17,12 +17,16 @@ FULL = 0.95  # of the model's bytes/s: files print 25.781 or 26.562 for links of
 def find(graph: "nx.DiGraph") -> list[Finding]:
     """Return a finding for each model and number of links up.
 
-    Not looked at are GPUs of unknown model, and those without any link: cards are sold without the bridge too.
+    Not looked at are GPUs of unknown model or of one that was guessed, by its links among others, and those without any
+    link: cards are sold without the bridge too.
     """
+    guessed = {text.partition(";")[0] for text in graph.graph.get("assumptions", ()) if text.endswith("; say --gpu")}
     short: dict[tuple[str, float], list[str]] = defaultdict(list)
     for node, name in graph.nodes(data="gpu"):
         gpu = GPUS.get(str(name))
-        if gpu is not None and _has_links(gpu) and 0 < total(graph, node) < FULL * gpu.link_total:
+        if gpu is None or f"gpu: {gpu.name}" in guessed:
+            continue
+        if _has_links(gpu) and 0 < total(graph, node) < FULL * gpu.link_total:
             short[gpu.name, total(graph, node)].append(node)
     missing = {gpu: GPUS[name].link_total - there for (name, there), some in short.items() for gpu in some}
     return [_finding(graph, GPUS[name], there, some, missing) for (name, there), some in short.items()]

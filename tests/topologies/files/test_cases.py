@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from topologies.files import READERS, _module
+from topologies.files import READERS, find
 from topologies.files.facts import FileError, MachineFacts
 from topologies.files.text import load
 
@@ -38,7 +38,7 @@ def name(path):
 def test_a_published_output_is_claimed_by_the_reader_of_its_format_alone(path):
     expected = READER.get(path.parent.name)
     text = load(str(path))
-    claims = [name for name in READERS if _module(name).looks_like(text)]
+    claims = [name for name in READERS if find(name).looks_like(text)]
 
     assert claims == ([expected] if expected else [])
 
@@ -49,7 +49,7 @@ def test_a_published_output_is_claimed_by_the_reader_of_its_format_alone(path):
 def test_a_whole_output_of_a_machine_is_read_and_a_cut_one_says_what_is_missing(path):
     text = load(str(path))
     try:
-        said = _module(READER[path.parent.name]).read(text, path.name)
+        said = find(READER[path.parent.name]).read(text, path.name)
     except FileError as error:
         said = str(error).removeprefix(f"{path.name}, ")
 

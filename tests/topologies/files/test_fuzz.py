@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topologies.files import READERS, _module, read
-from topologies.files.build import topology
+from topologies.files import READERS, find, read
+from topologies.files.assembly import topology
 from topologies.files.facts import CLASSES, ClusterFacts, FileError, MachineFacts, NetworkFacts
 from topologies.files.text import MOST, load
 from topologies.laws import check
@@ -42,7 +42,7 @@ JUNK = [
 
 
 def modules():
-    return [_module(name) for name in READERS]
+    return [find(name) for name in READERS]
 
 
 def reader_of(text):
@@ -161,8 +161,8 @@ def test_what_is_read_becomes_a_graph_under_the_laws_or_one_line(tmp_path_factor
 @pytest.mark.parametrize("name", READERS)
 def test_every_reader_has_fixtures_that_no_other_reader_claims(name):
     texts = [load(str(fixture)) for fixture in FIXTURES]
-    mine = [text for text in texts if reader_of(text) is _module(name)]
-    others = [module for module in modules() if module is not _module(name)]
+    mine = [text for text in texts if reader_of(text) is find(name)]
+    others = [module for module in modules() if module is not find(name)]
 
     assert mine
     assert not any(other.looks_like(text) for other in others for text in mine)

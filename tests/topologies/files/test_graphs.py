@@ -16,6 +16,7 @@ from topologies.fabrics import parse
 from topologies.files import graphs, read
 from topologies.files.facts import FileError
 from topologies.files.text import load
+from topologies.options import build
 
 DATA = Path(__file__).parents[2] / "data" / "files"
 SUFFIXES = [".json", ".yaml", ".graphml"]
@@ -207,6 +208,18 @@ def test_a_folder_that_is_not_to_be_written_is_said(tmp_path):
         graphs.write(topologies.find("ring")(), str(tmp_path / "a.json"))
 
 
+def test_a_pipe_is_written_into_and_stays_a_pipe(tmp_path):
+    # A link to a device is the same: /dev/full must not become a file because root may rename one over it.
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "a.json").symlink_to("pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    graphs.write(topologies.find("ring")(), str(tmp_path / "a.json"))
+
+    assert os.read(reader, 2**16).startswith(b"{")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    os.close(reader)
+
+
 def test_a_suffix_says_how_a_file_is_written(tmp_path):
     with pytest.raises(ValueError, match=r"a cluster file ends in .json, .yaml, .yml, .graphml: got"):
         graphs.write(topologies.find("ring")(), str(tmp_path / "a.txt"))
@@ -221,3 +234,48 @@ def test_16384_gpus_are_written_and_read_in_seconds(tmp_path):
 
     assert time.process_time() - start < 5
     assert told(back) == told(graph)
+
+
+TWO_NAMED = (
+    "nodes:\n  a: {kind: gpu, rank: 0, gpu: A100-SXM4-40}\n  b: {kind: gpu, rank: 1, gpu: mi300x, memory: 5e9}\n"
+)
+
+
+def test_a_gpu_that_is_named_without_numbers_has_those_of_its_model_and_no_other(tmp_path):
+    path = tmp_path / "named.yaml"
+    path.write_text(HEAD + LINK + TWO_NAMED + "cables:\n  a: {b: l}\n")
+    graph, _ = build(str(path))
+
+    a, b = graph.nodes["a"], graph.nodes["b"]
+    assert (a["gpu"], a["flop_rate"], a["memory"]) == ("A100-SXM4-40", 312e12, 40e9)
+    assert (b["gpu"], b["flop_rate"], b["memory"]) == ("MI300X-192", 1307.4e12, 5e9)
+    assert graph.graph["sources"]["gpu.flop_rate"].startswith("https://")
+    assert not graph.graph["warnings"]
+
+
+def test_a_gpu_that_is_named_and_not_known_is_refused(tmp_path):
+    path = tmp_path / "named.yaml"
+    path.write_text(HEAD + LINK + TWO_NAMED.replace("mi300x", "zork") + "cables:\n  a: {b: l}\n")
+
+    with pytest.raises(ValueError, match=r"named.yaml: no GPU 'zork': expected one of .* or say its flop_rate"):
+        build(str(path))
+
+
+def test_a_yaml_without_a_schema_is_told_of_it(tmp_path):
+    path = tmp_path / "bare.yaml"
+    path.write_text(TWO)
+
+    with pytest.raises(
+        FileError, match=r"of no known format: .*; a cluster of your own says schema: ringloom.cluster/1"
+    ):
+        read(str(path))
+
+
+def test_a_whole_cluster_says_where_its_size_and_fabric_come_from(tmp_path):
+    path = tmp_path / "whole.yaml"
+    path.write_text(HEAD + LINK + TWO + "cables:\n  a: {b: l}\n")
+
+    with pytest.raises(ValueError, match="cannot be had 2 times; say --nodes to `ringloom topology import`"):
+        build(str(path), nodes=2)
+    with pytest.raises(ValueError, match="takes no fabric, it is one whole cluster; files of a machine"):
+        build(str(path), fabric="rail")

@@ -6,7 +6,7 @@ import pytest
 
 from topologies.files import ibnetdiscover
 from topologies.files.facts import FileError
-from topologies.files.speeds import parse_speed, port_rate
+from topologies.files.text.speeds import parse_speed, port_rate
 from topologies.units import GB, Gbit
 
 DATA = Path(__file__).parents[2] / "data" / "files"

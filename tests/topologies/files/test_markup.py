@@ -5,7 +5,7 @@ import time
 import pytest
 
 from topologies.files.facts import FileError
-from topologies.files.markup import MOST_DEPTH, MOST_ELEMENTS, first_tag, parse
+from topologies.files.text.markup import MOST_DEPTH, MOST_ELEMENTS, first_tag, parse
 
 BOMB = (
     '<!DOCTYPE lolz [<!ENTITY a "lol">'

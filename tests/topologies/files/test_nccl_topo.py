@@ -47,6 +47,34 @@ def test_gpus_and_nics_have_the_numa_node_of_their_cpu_in_any_order(nvswitch):
     assert {gpu.model for gpu in nvswitch.gpus} == {"A100 SXM4 80GB"}
 
 
+@pytest.mark.parametrize(
+    ("vendor", "device", "card"),
+    [
+        ("0x15b3", "0x101b", "ConnectX-6"),
+        ("0x1D0F", "0xEFA0", "EFA of p4d"),
+        ("0x15b3", "0x101c", None),
+        ("", "", None),
+    ],
+)
+def test_a_nic_is_the_card_that_its_pci_ids_say(vendor, device, card):
+    nic = f'<pci busid="2" class="0x020000" vendor="{vendor}" device="{device}"/>'
+
+    assert [one.card for one in said(gpu(0, "1") + nic).nics] == [card]
+
+
+def test_the_cpus_are_named_where_all_are_alike():
+    def with_cpus(*models):
+        cpus = "".join(
+            f'<cpu numaid="{i}" vendor="GenuineIntel" familyid="6" modelid="{model}">{gpu(i, str(i))}</cpu>'
+            for i, model in enumerate(models)
+        )
+        return nccl_topo.read(f'<system version="1">{cpus}</system>', "topo.xml").cpu
+
+    assert with_cpus(143, 143) == ("GenuineIntel", 6, 143)
+    assert with_cpus(143, 85) is None
+    assert said(gpu(0, "1")).cpu is None
+
+
 def test_links_to_several_switches_add_up_and_the_fewer_of_two_gpus_count(nvswitch):
     # gpu0 5, gpu1 4, gpu2 2 + 3, gpu3 3 + 2
     assert nvswitch.switched
@@ -88,10 +116,10 @@ def test_a_rate_that_no_port_has_is_kept_and_said(nvswitch):
 def test_class_codes_say_what_a_file_made_by_hand_holds_and_bus_ids_number_it():
     facts = read(str(DATA / "nccl_topo_flat.xml"))
 
-    assert [(gpu.index, gpu.bus) for gpu in facts.gpus] == [(0, "000a:00:00.0"), (1, "000b:00:00.0")]
+    assert [(gpu.index, gpu.bus) for gpu in facts.gpus] == [(0, "020e:00:00.0"), (1, "020f:00:00.0")]
     assert [(nic.name, nic.bus, nic.bandwidth) for nic in facts.nics] == [
-        ("nic0", "010a:00:00.0", None),
-        ("nic1", "010b:00:00.0", None),
+        ("nic0", "021e:00:00.0", None),
+        ("nic1", "021f:00:00.0", None),
     ]
     assert facts.switched is None
     assert facts.gpus[0].numa is None
