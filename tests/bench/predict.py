@@ -85,10 +85,9 @@ def main():
     from executor.calibration.items import measured
     from executor.environment import environment, load
     from executor.interpret import kernel_called
+    from executor.memory import keep_freed
     from executor.mpi import Streams
     from executor.pinning import settle
-
-    from executor.memory import keep_freed
 
     about = environment(comm, settle(comm, True, False))
     keep_freed()
