@@ -12,6 +12,7 @@ from executor.chosen import chosen
 from executor.environment import environment, load
 from executor.errors import BadInput
 from executor.interpret import kernel_called
+from executor.memory import keep_freed
 from executor.outputs import output
 from executor.pinning import settle
 from executor.proof import read, ways_from
@@ -53,6 +54,7 @@ def timed(name: str, asked: Asked, wanted: Wanted) -> int:
 
     launch.alike(comm, "was asked for something else than", full_text(found.schedule) + repr(wanted))
     about = environment(comm, settle(comm, wanted.pin, wanted.oversubscribe))
+    keep_freed()
     warm_all(comm, wanted.kernel, [found.problem])
     arrays = random_inputs(found.problem, wanted.seed)
     plan = Plan(wanted.warmup, wanted.repeats, wanted.seconds or float("inf"))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from algorithms.ir.expr import Ints
+from algorithms.ir.tokens import Runs
 from sim.curves import Surface
 from sim.state import Floats
 
@@ -45,16 +46,17 @@ class Attend:
     scale: float = 1.0
     note: str = ""
 
-    def seconds(self, rows: Ints, keys: Ints, pairs: Ints, mixed: Ints) -> Floats:
+    def seconds(self, rows: Ints, keys: Ints, pairs: Ints, cut: Ints) -> Floats:
         """Seconds of one KV head, on each rank.
 
         Args:
-            rows: query rows that the head serves. keys, pairs: of its tile, and visible. mixed: 1 where the edge cuts.
+            rows: query rows that the head serves. keys, pairs: of its tile, and visible.
+            cut: rows through which the mask's edge runs, as `crossings` counts.
         """
-        r, k, n, cut = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (rows, keys, pairs, mixed)))
-        each = self.pair.at(r, np.where(cut > 0, k, np.minimum(k, n / np.maximum(r, 1))))
+        r, k, n, c = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (rows, keys, pairs, cut)))
+        each = self.pair.at(r, np.where(c > 0, k, np.minimum(k, n / np.maximum(r, 1))))
         edge = np.interp(np.log(np.maximum(r, 1)), np.log(self.edge_rows), self.edge)
-        return np.asarray(self.scale * np.maximum(0.0, each * n + edge * r * (cut > 0)))
+        return np.asarray(self.scale * np.maximum(0.0, each * n + edge * c))
 
     def beyond(self, rows: Ints, keys: Ints) -> list[str]:
         """What goes beyond the tiles that were measured."""
@@ -111,6 +113,18 @@ class Attends:
     def best(self, passes: str, dtype: str) -> float:
         """FLOP/s of the fastest tile, 0 where none was measured."""
         return self._best.get((passes, dtype), 0.0)
+
+
+def crossings(q: Runs, k: Runs) -> Ints:
+    """How often a query row lies within a run of keys: there the causal edge cuts it, in each run by itself.
+
+    Strided shards that were gathered lie side by side, and the edge runs through every one of them.
+    """
+    first, last = k.start[..., None, :], k.start[..., None, :] + k.step * (k.count[..., None, :] - 1)
+    start, count = q.start[..., :, None], q.count[..., :, None]
+    before = np.clip(-((start - first) // q.step), 0, count)  # rows before the first key
+    upto = np.clip((last - start) // q.step + 1, 0, count)  # rows up to the last
+    return np.asarray(np.maximum(0, upto - before).sum(axis=(-2, -1)))
 
 
 def _attend(label: str, fixed: float, whole: Sequence[Tile], cut: Sequence[Tile]) -> Attend:

@@ -2,11 +2,12 @@
 
 An attention op on a rank takes
 
-    fixed + kv_heads * (u(rows, keys) * pairs + e(rows) * rows, where the mask's edge cuts the tile)
+    fixed + kv_heads * (u(rows, keys) * pairs + e(rows) * cut rows)
 
 with rows the query rows that one KV head serves, pairs the visible ones, u the seconds a pair of a tile of such a
-shape and e what the edge costs a row: both as measured, straight between measurements on logarithmic axes. Any other
-op takes what its kind took for as many bytes; a collective what the library took among as many ranks.
+shape, and e what the mask's edge costs a row, once for each run of keys in which it cuts it: both as measured, straight
+between measurements on logarithmic axes. Any other op takes what its kind took for as many bytes; a collective what the
+library took among as many ranks.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from algorithms.ir.schedule import Op
 from algorithms.ops import Work, is_free, touched, variant, work
 from sim.costs import IDEAL, Costs, Machine, Parts
 from sim.curves import Curve
-from sim.measured_attention import Attends
+from sim.measured_attention import Attends, crossings
 from sim.numbers import NUMBERS
 from sim.state import Floats
 
@@ -111,7 +112,9 @@ class Measured(Machine):
             have = ", ".join(sorted({f"{p} {dtype}" for p, dtype, *_ in self.attention.known})) or "none"
             raise ValueError(f"{self.name} has no attention {passes} {q.dtype} measured: it has {have}")
         group = q.width[0] // kv_heads
-        seconds = known.seconds(counted.rows * group, k.rows.at(coords), counted.pairs * group, counted.mixed)
+        crossed = crossings(op.inputs[0].tokens.runs(coords), op.inputs[1].tokens.runs(coords)) * (counted.mixed > 0)
+        cut = np.maximum(crossed, counted.rows * (counted.mixed > 0)) * group
+        seconds = known.seconds(counted.rows * group, k.rows.at(coords), counted.pairs * group, cut)
         self._beyond.update(known.beyond(counted.rows * group, k.rows.at(coords)))
         return np.asarray(known.fixed), np.where(counted.pairs > 0, kv_heads * seconds, 0.0)
 

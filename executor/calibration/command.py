@@ -14,6 +14,7 @@ from executor.environment import environment, load
 from executor.errors import BadInput
 from executor.interpret import kernel_called
 from executor.limits import RUNNABLE
+from executor.memory import keep_freed
 from executor.outputs import output
 from executor.pinning import settle
 from executor.proof import read
@@ -64,6 +65,7 @@ def calibrated(wanted: Wanted) -> int:
     from executor.calibration.items import measured
     from executor.mpi import Streams
 
+    keep_freed()
     streams = Streams(comm)
     items = list(to_measure(programs, dtypes, wanted.head_dim, kernel, streams, wanted.quick))
     sections = measured(items, comm, 1 if wanted.quick else 3, wanted.rounds or (5 if wanted.quick else 9))
@@ -112,7 +114,7 @@ def to_measure(
     sizes = [KiB * steps**k for k in range(9) if KiB * steps**k <= 64 * MiB]
     yield lines()
     yield from exchanges(comm, sizes)
-    yield from overlaps(comm, [MiB] if quick else [MiB, 8 * MiB])
+    yield from overlaps(comm, [8 * MiB, 32 * MiB])
     yield from copies(sizes)
     specimens = Specimens(kernel, streams)
     for dtype in dtypes:

@@ -50,7 +50,7 @@ def find(graph: "nx.DiGraph") -> list[Finding]:
 def _halves(graph: "nx.DiGraph") -> str:
     """Say what half of the GPUs can send the other half, and what it could if nothing were oversubscribed."""
     now, full = bisection(graph), bisection(mended(graph))
-    if now is None or full is None or now.bandwidth >= full.bandwidth:
+    if now is None or full is None:
         return ""
     bound = "" if now.is_exact and full.is_exact else "at most "
     return f"bisection {bound}{format_rate(now.bandwidth)} of {format_rate(full.bandwidth)}; "
