@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+DEMO := build/demo
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests that start mpiexec share the xdist group "mpi", so that two of them never fight for the cores.
 PYTEST_ARGS ?= -n 2 --dist loadgroup
@@ -13,9 +14,15 @@ PYTEST_ARGS ?= -n 2 --dist loadgroup
 help: ## say what can be made
 	@grep -E '^[a-z]+: .*##' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
-demo: $(VENV)/.with-mpi ## rank the algorithms for 64 H100s, then prove them exact on 4 ranks
+demo: $(VENV)/.with-mpi ## rank algorithms for 64 H100s, prove them exact on 4 ranks, time two on 2 beside what is predicted
 	$(BIN)/ringloom compare --cluster dgx_h100 --nodes 8 --model llama3-70b --seq 1M --mask causal
 	$(BIN)/mpiexec -n 4 $(BIN)/ringloom-run check all --mask causal
+	@mkdir -p $(DEMO)
+	$(BIN)/mpiexec -n 2 $(BIN)/ringloom-run calibrate --quick --out $(DEMO)/here.json
+	$(BIN)/mpiexec -n 2 $(BIN)/ringloom-run time ring --seq 2K --heads 4 --head-dim 64 --timeline $(DEMO)/ring.json
+	$(BIN)/mpiexec -n 2 $(BIN)/ringloom-run time attention2d --seq 2K --heads 4 --head-dim 64 --timeline $(DEMO)/grid.json
+	$(BIN)/ringloom validate --measured $(DEMO)/ring.json --cluster $(DEMO)/here.json
+	$(BIN)/ringloom validate --measured $(DEMO)/grid.json --cluster $(DEMO)/here.json
 
 test: $(VENV)/.with-test ## run the whole test suite
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

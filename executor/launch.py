@@ -29,6 +29,7 @@ BLAS_THREADS = (
     "VECLIB_MAXIMUM_THREADS",
     "OMP_NUM_THREADS",
 )
+SLURM_SIZES = ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
 SIZES = (  # what launchers tell the ranks they start: how many there are
     "PMI_SIZE",
     "OMPI_COMM_WORLD_SIZE",
@@ -36,8 +37,7 @@ SIZES = (  # what launchers tell the ranks they start: how many there are
     "PALS_SIZE",
     "FLUX_JOB_SIZE",
     "JSM_NAMESPACE_SIZE",
-    "SLURM_STEP_NUM_TASKS",
-    "SLURM_NTASKS",
+    *SLURM_SIZES,
 )
 STEP_SIZES = tuple(name for name in SIZES if name != "SLURM_NTASKS")  # a batch script has that one, and is no rank
 LOCAL_SIZES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "LOCAL_WORLD_SIZE")  # on this host; torchrun's last
@@ -105,12 +105,15 @@ def world() -> MPI.Comm:
 def agree(size: int, local: int, environ: Mapping[str, str]) -> None:
     """Refuse to run when the launcher started another number of ranks than MPI knows of.
 
-    Four ranks that each believe to be alone would each prove an algorithm on one rank.
+    Four ranks that each believe to be alone would each prove an algorithm on one rank. Where another launcher started
+    several and says so, Slurm's sizes are those of the daemons by which it did.
 
     Raises:
         BadInput: the variable, its number and MPI's.
     """
-    for names, known, where in ((SIZES, size, ""), (LOCAL_SIZES, local, " on this host")):
+    others = [name for name in SIZES if name not in SLURM_SIZES]
+    sizes = others if size > 1 and said(others, environ) == size else SIZES
+    for names, known, where in ((sizes, size, ""), (LOCAL_SIZES, local, " on this host")):
         for name in names:
             told = said([name], environ)
             if told is not None and told != known:

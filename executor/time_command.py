@@ -13,6 +13,7 @@ from executor.environment import environment, load
 from executor.errors import BadInput
 from executor.gpu.choice import kernel_for
 from executor.interpret import kernel_called
+from executor.memory import keep_freed
 from executor.outputs import output
 from executor.pinning import settle
 from executor.proof import read, ways_from
@@ -55,6 +56,7 @@ def timed(name: str, asked: Asked, wanted: Wanted) -> int:
 
     launch.alike(comm, "was asked for something else than", full_text(found.schedule) + repr(wanted))
     about = environment(comm, settle(comm, wanted.pin, wanted.oversubscribe))
+    keep_freed()
     warm_all(comm, wanted.kernel, [found.problem])
     arrays = random_inputs(found.problem, wanted.seed)
     plan = Plan(wanted.warmup, wanted.repeats, wanted.seconds or float("inf"))

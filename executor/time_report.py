@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from algorithms.ir.environment import UNSTEADY
 from algorithms.ir.timeline import Timeline, line
 from executor import mpi
 from executor.check import described
 from executor.chosen import Chosen
 from executor.report import version
-from executor.timing import UNSTEADY, Runs
+from executor.timing import Runs
 
 SCHEMA = "ringloom.time/1"
 ms = 1e-3

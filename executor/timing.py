@@ -21,7 +21,6 @@ from executor.lower import execute, spans, waits
 
 Floats = NDArray[np.float64]
 LEAST = 3  # runs, however short the time
-UNSTEADY = 1.5  # p90 / p10 beyond which times are called unsteady
 
 
 class Plan(NamedTuple):

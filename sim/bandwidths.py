@@ -140,7 +140,9 @@ class Bandwidths:
         return laid.across(self.network, self.islands, self._collective) if len(self.islands) > 1 else None
 
     def _collective(self, flows: Flows) -> float:
-        """Return the busbw that flows make up."""
+        """Return the busbw that flows make up; where routing is adaptive, on the routes that they take together."""
+        if self._adaptive is not None:
+            return busbw(self._adaptive.network, flows)
         return float(self._middle(lambda network: np.array(busbw(network, flows))))
 
     def _middle(self, figure: Callable[[Network], Floats]) -> Floats:
@@ -149,6 +151,12 @@ class Bandwidths:
             return figure(self._ideal.network)
         except ValueError:  # equal paths of unequal links
             return np.asarray(np.median([figure(site.network) for site in self._hashed], axis=0))
+
+    @cached_property
+    def _adaptive(self) -> Site | None:
+        """The same with the routes of a fabric that is routed adaptively; None where it is not."""
+        routing = Routing.of(self.graph)
+        return Site(self.graph, self._costs, self._placement, routing) if routing.name == "adaptive" else None
 
     @cached_property
     def _ideal(self) -> Site:

@@ -47,7 +47,7 @@ class Costs:
         link_share: share of its data-sheet bandwidth that a class of link reaches.
         launch: how kernels are started, one of numbers.LAUNCHES; `launched` changes it.
         said: names of the numbers that are the user's, not ours.
-        measured: names of those that were measured on the cluster, each with where from (sim.measured_costs).
+        measured: names of those that were measured on the cluster, each with where from (sim.cluster_costs).
     """
 
     kernel: str | None = None

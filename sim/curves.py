@@ -41,11 +41,6 @@ class Curve:
         """Whether so large a size was measured, or half of it."""
         return size <= 2 * float(self.sizes[-1])
 
-    @property
-    def fastest(self) -> float:
-        """The most bytes a second of any measurement."""
-        return float((self.sizes / self.seconds).max())
-
 
 class Surface:
     """Seconds of a pair of a query row and a key, over the rows and keys of a tile."""
@@ -68,15 +63,9 @@ class Surface:
         return np.asarray(np.exp((1 - share) * flat[low, at] + share * flat[high, at]))
 
     @property
-    def extent(self) -> tuple[float, float, float, float]:
-        """Least and most rows, and keys, that were measured."""
-        keys = [np.exp(curve[0]) for curve in self.curves]
-        return (
-            float(self.rows[0]),
-            float(self.rows[-1]),
-            float(min(k[0] for k in keys)),
-            float(max(k[-1] for k in keys)),
-        )
+    def most(self) -> tuple[float, float]:
+        """The most rows, and keys, that were measured."""
+        return float(self.rows[-1]), float(max(np.exp(keys[-1]) for keys, _ in self.curves))
 
 
 def _of_row(points: Sequence[tuple[float, float, float]], row: float) -> tuple[Floats, Floats]:

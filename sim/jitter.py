@@ -15,7 +15,7 @@ import numpy as np
 
 from sim.handicap import scaled
 from sim.hashing import Words, hashed
-from sim.lower import Lowered
+from sim.lowered import Lowered
 from sim.program import Frozen
 from sim.quantiles import Quantiles
 from sim.state import Floats

@@ -5,10 +5,7 @@ Where the host drives links, ops stand in the executor's fixed order, a transfer
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -17,13 +14,12 @@ from algorithms.ir import Inapplicable
 from algorithms.ir.expr import Const, Ints
 from algorithms.ir.order import overwrites, steps
 from algorithms.ir.schedule import Op, Schedule
-from algorithms.ir.timeline import line
 from algorithms.ops import is_view
 from algorithms.ops.permute import destinations
 from algorithms.ways.transfers import transfers, way_of
-from sim.binding import BINDS
 from sim.costs import Machine
 from sim.hosted import Hosted
+from sim.lowered import Lowered
 from sim.pacing import PLAIN, Pacing, Sends, sends_of, share, steps_of_barrier
 from sim.program import Program
 from sim.rows import Row, row, total
@@ -31,63 +27,7 @@ from sim.state import Floats
 from sim.tiles import Tiles
 
 COMPUTE_STREAM = 0
-LATE = "late start"
 ZERO = Row(np.zeros(()))
-
-
-@dataclass
-class Lowered:
-    """A program, and which of its ops carry each op of the schedule.
-
-    Attributes:
-        first, last: program op that starts and that ends each schedule op; -1 for a load or a view.
-        shown: program ops that end what a view shows, by the view's place.
-        native: schedule ops that the library carries out in its own way, by id.
-        messages: program ops that are what messages take beyond their links.
-        sent: bytes that each rank sends in each schedule op: rows to be added up.
-        flop: of each schedule op on all ranks together.
-        busy: seconds of the compute stream, (P,), or one number for all. binds: of the streams of all ranks by what
-            binds, [BINDS].
-    """
-
-    schedule: Schedule
-    program: Program
-    first: list[int] = field(default_factory=list)
-    last: list[int] = field(default_factory=list)
-    sent: list[tuple[Row, ...]] = field(default_factory=list)
-    flop: list[float] = field(default_factory=list)
-    busy: Floats = field(default_factory=lambda: np.zeros(()))
-    binds: Floats = field(default_factory=lambda: np.zeros(len(BINDS)))
-    shown: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    native: set[int] = field(default_factory=set)
-    messages: set[int] = field(default_factory=set)
-
-    def place(self, op: int) -> int:
-        """The place in the schedule of the op that a program op is part of; -1 for what comes before all."""
-        begun = bisect_right(self._begins, (op, len(self.first))) - 1
-        return self._begins[begun][1] if begun >= 0 else -1
-
-    @cached_property
-    def _begins(self) -> list[tuple[int, int]]:
-        return sorted((first, place) for place, first in enumerate(self.first) if first >= 0)
-
-    def label(self, op: int) -> str:
-        """Name a program op by the schedule's op that it is part of, and its stream."""
-        place = self.place(op)
-        if place < 0:
-            return LATE
-        named = line(self.schedule.ops[place])
-        return f"{named['name']} on stream {named['stream']}"
-
-    def bound_and_name(self, op: int) -> tuple[str, str]:
-        """What a program op is where it computes, and the name of the schedule's op that it is part of."""
-        place = self.place(op)
-        if place < 0:
-            return LATE, LATE
-        of = self.schedule.ops[place]
-        inside = "launch" if op == self.first[place] else "library" if of.id in self.native else "reduction"
-        inside = "message" if op in self.messages else inside
-        return "compute" if of.stream is None else inside, f"{of.kind} {of.id}"
 
 
 def lower(
@@ -120,8 +60,7 @@ class _Lowering:
     ) -> None:
         self.schedule, self.machine, self.ways, self.pacing, self.hosted = schedule, machine, ways, pacing, hosted
         self.program = Program(schedule.mesh.size)
-        ops = len(schedule.ops)
-        self.result = Lowered(schedule, self.program, [-1] * ops, [-1] * ops, [()] * ops, [0.0] * ops)
+        self.result = Lowered(schedule, self.program)
         self.tiles = Tiles(machine, schedule.problem, schedule.mesh)
         self.blocked = overwrites(schedule)
         self.written: dict[int, tuple[int, ...]] = {}  # value -> program ops that end it; of what is loaded, none

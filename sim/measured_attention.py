@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from algorithms.ir.expr import Ints
+from algorithms.ir.tokens import Runs
 from sim.curves import Surface
 from sim.state import Floats
 
@@ -34,7 +35,7 @@ class Attend:
         fixed: seconds of an op however few its heads. pair: seconds a visible pair and KV head.
         edge_rows, edge: seconds a row more where the mask's edge cuts tiles of so many rows.
         scale: of another head size than asked for, by how much more FLOP.
-        label: names it.
+        label: names it. note: what to say of it, "" for nothing.
     """
 
     label: str
@@ -45,17 +46,22 @@ class Attend:
     scale: float = 1.0
     note: str = ""
 
-    def seconds(self, rows: Ints, keys: Ints, pairs: Ints, mixed: Ints) -> Floats:
-        """Seconds of one KV head, on each rank."""
-        r, k, n, cut = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (rows, keys, pairs, mixed)))
-        each = self.pair.at(r, np.where(cut > 0, k, np.minimum(k, n / np.maximum(r, 1))))
+    def seconds(self, rows: Ints, keys: Ints, pairs: Ints, cut: Ints) -> Floats:
+        """Seconds of one KV head, on each rank.
+
+        Args:
+            rows: query rows that the head serves. keys, pairs: of its tile, and visible.
+            cut: rows through which the mask's edge runs, as `crossings` counts.
+        """
+        r, k, n, c = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (rows, keys, pairs, cut)))
+        each = self.pair.at(r, np.where(c > 0, k, np.minimum(k, n / np.maximum(r, 1))))
         edge = np.interp(np.log(np.maximum(r, 1)), np.log(self.edge_rows), self.edge)
-        return np.asarray(self.scale * np.maximum(0.0, each * n + edge * r * (cut > 0)))
+        return np.asarray(self.scale * np.maximum(0.0, each * n + edge * c))
 
     def beyond(self, rows: Ints, keys: Ints) -> list[str]:
         """What goes beyond the tiles that were measured."""
         found = [self.note] if self.note else []
-        _, most_rows, _, most_keys = self.pair.extent
+        most_rows, most_keys = self.pair.most
         for what, size, most in (("rows", np.max(rows), most_rows), ("keys", np.max(keys), most_keys)):
             if size > 2 * most:
                 found.append(f"{self.label}: extrapolated from {most:,.0f} to {size:,.0f} {what}")
@@ -102,11 +108,23 @@ class Attends:
         if near == head_dim:
             return found
         note = f"{found.label}: measured at head size {near}, taken in proportion at {head_dim}"
-        return Attend(found.label, found.fixed, found.pair, found.edge_rows, found.edge, head_dim / near, note)
+        return replace(found, scale=head_dim / near, note=note)
 
     def best(self, passes: str, dtype: str) -> float:
         """FLOP/s of the fastest tile, 0 where none was measured."""
         return self._best.get((passes, dtype), 0.0)
+
+
+def crossings(q: Runs, k: Runs) -> Ints:
+    """How often a query row lies within a run of keys: there the causal edge cuts it, in each run by itself.
+
+    Strided shards that were gathered lie side by side, and the edge runs through every one of them.
+    """
+    first, last = k.start[..., None, :], k.start[..., None, :] + k.step * (k.count[..., None, :] - 1)
+    start, count = q.start[..., :, None], q.count[..., :, None]
+    before = np.clip(-((start - first) // q.step), 0, count)  # rows before the first key
+    upto = np.clip((last - start) // q.step + 1, 0, count)  # rows up to the last
+    return np.asarray(np.maximum(0, upto - before).sum(axis=(-2, -1)))
 
 
 def _attend(label: str, fixed: float, whole: Sequence[Tile], cut: Sequence[Tile]) -> Attend:

@@ -6,7 +6,7 @@ from algorithms.ir.alternatives import Only
 from algorithms.ir.mesh import Mesh
 from algorithms.ir.parts import Part
 from algorithms.ir.schedule import Op, Value, per_rank
-from sim.lower import Lowered
+from sim.lowered import Lowered
 
 
 class NothingMovedError(ValueError):

@@ -78,7 +78,7 @@ class Routing:
         if self.name == "adaptive":
             yield (
                 "routing: adaptive, by flow: rank after rank, each pair that sends takes the least loaded of up to 8 "
-                "equal paths, or on a dragonfly a detour where load x hops is less (UGAL); all pairs of a program "
+                "equal paths, or on a dragonfly a detour where queue x hops is less (UGAL); all pairs of a program "
                 "count as sending at once, and keep their path for the whole run (switches choose anew for each packet)"
             )
 

@@ -17,6 +17,7 @@ from algorithms.ir.timeline import Timeline, lines
 from algorithms.ways import COLLECTIVES, find
 from algorithms.ways.transfers import way_of
 from sim.binding import BINDS
+from sim.cluster_costs import with_costs_of
 from sim.conditions import Conditions
 from sim.costs import Costs
 from sim.critical import critical_path
@@ -26,9 +27,9 @@ from sim.fastest import Ahead, run_fastest
 from sim.faults import REROUTE_DELAY, Fault
 from sim.hosted import Hosted
 from sim.jitter import Jitter, jittered
-from sim.lower import Lowered, lower
-from sim.measured import machine_of
-from sim.measured_costs import with_measured
+from sim.lower import lower
+from sim.lowered import Lowered
+from sim.measured_machine import machine_of
 from sim.moved import check_moved
 from sim.network import Network
 from sim.outages import Outages
@@ -60,7 +61,7 @@ class Site:
         """Make a graph ready; its routing is its fabric's unless given."""
         self.routing = routing or Routing.of(graph)
         self.graph = merged(graph) if self.routing.name == "ideal" else graph
-        self.costs, self.placement = costs or with_measured(Costs(), graph), placement
+        self.costs, self.placement = costs or with_costs_of(Costs(), graph), placement
         real = any(gpu for _, gpu in graph.nodes(data="gpu"))  # an idealised graph's links are taken at their word
         self.network = Network(self.graph, placement, self.costs.link_share if real else None, self.routing)
         self.machine = machine_of(self.graph, self.network.gpus, self.costs)

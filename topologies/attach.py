@@ -78,7 +78,12 @@ def through_nvlink(graph: nx.DiGraph) -> None:
         ValueError: every switch has NICs, so that nothing lies between rails.
     """
     near = {switch for nic in _of(graph, "nic") for switch in graph.succ[nic]}
-    between = [switch for switch in _of(graph, "switch") if switch not in near and "host" not in graph.nodes[switch]]
+    others = ("host", "group")  # a switch of a machine; one of a dragonfly's group, where others have NICs
+    between = [
+        switch
+        for switch in _of(graph, "switch")
+        if switch not in near and not any(key in graph.nodes[switch] for key in others)
+    ]
     if not between:
         raise ValueError(f"pxn=1 changes nothing: no switch of {graph.graph['name']} lies between others only")
     for switch in between:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+MEASURED = "ringloom.measured/1"  # the schema of what a calibration puts into a cluster file
+UNSTEADY = 1.5  # p90 / p10 beyond which times are called unsteady
 SAME = ("hosts", "cpu", "cores", "gpus", "mpi", "blas")  # what must be alike for times to carry over
 
 

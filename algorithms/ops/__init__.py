@@ -86,6 +86,12 @@ def work(op: Op, coords: Coords) -> Work:
     return Work(_ZERO, touched(op, coords))
 
 
+def variant(op: Op) -> str:
+    """What tells collectives of one kind apart, as a library has them: what reduces, and what is dealt out."""
+    said = (op.params.get(name) for name in ("op", "by", "split"))
+    return " ".join(str(x) for x in said if x and x != "rows")
+
+
 def touched(op: Op, coords: Coords) -> Ints:
     """Bytes of all inputs and outputs; a value read twice (v is k when K and V are one tensor) counts once."""
     values = {v.id: v for v in (*op.inputs, *op.outputs)}.values()

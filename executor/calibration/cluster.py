@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from algorithms.ir.environment import MEASURED
 from executor.calibration.items import Row
 from executor.calibration.messages import HIDING, hidden, line_seconds
 
-SCHEMA = "ringloom.measured/1"
 KEPT = ("kernels", "exchange", "collectives", "glue", "overlap")
 
 
@@ -18,7 +18,7 @@ def measured_record(
     """Return what a cluster file says was measured."""
     products = [{**row, "flop_rate": row["flop"] / row["seconds"]} for row in sections["gemm"]]
     return {
-        "schema": SCHEMA,
+        "schema": MEASURED,
         "environment": {**environment, "kernel": kernel},
         **{name: list(sections.get(name, ())) for name in KEPT},
         "gemm": products,

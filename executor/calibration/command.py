@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from algorithms.ir.environment import UNSTEADY
 from algorithms.options import DTYPES, algorithms_from
 from executor import launch
 from executor.environment import environment, load
@@ -14,6 +15,7 @@ from executor.errors import BadInput
 from executor.gpu.choice import kernel_for
 from executor.interpret import kernel_called
 from executor.limits import RUNNABLE
+from executor.memory import keep_freed
 from executor.outputs import output
 from executor.pinning import settle
 from executor.proof import read
@@ -65,6 +67,7 @@ def calibrated(wanted: Wanted) -> int:
     from executor.calibration.items import measured
     from executor.mpi import Streams
 
+    keep_freed()
     streams = Streams(comm)
     items = list(to_measure(programs, dtypes, wanted.head_dim, kernel, streams, wanted.quick))
     sections = measured(items, comm, 1 if wanted.quick else 3, wanted.rounds or (5 if wanted.quick else 9))
@@ -112,7 +115,7 @@ def to_measure(
     sizes = [KiB * steps**k for k in range(9) if KiB * steps**k <= 64 * MiB]
     yield lines()
     yield from exchanges(comm, sizes)
-    yield from overlaps(comm, [MiB] if quick else [MiB, 8 * MiB])
+    yield from overlaps(comm, [8 * MiB, 32 * MiB])
     yield from copies(sizes)
     specimens = Specimens(kernel, streams)
     for dtype in dtypes:
@@ -128,7 +131,7 @@ def _said(record: Mapping[str, Any], out: str) -> str:
     rates = ", ".join(f"{row['flop_rate'] / 1e9:.3g} GFLOP/s in {row['dtype']}" for row in record["gemm"])
     fastest = max(row["nbytes"] / row["seconds"] for row in exchange)
     rows = [row for name in ("kernels", "exchange", "collectives", "glue") for row in record[name]]
-    unsteady = sum(row["high"] > 1.5 * row["low"] for row in rows)
+    unsteady = sum(row["high"] > UNSTEADY * row["low"] for row in rows)
     return "\n".join(
         [
             f"{about['ranks']} ranks, {about['pinned']}, {about['cpu']}, {about['mpi']}, kernel {about['kernel']}; "
@@ -136,6 +139,6 @@ def _said(record: Mapping[str, Any], out: str) -> str:
             f"a rank: {rates} for a matrix product; an exchange: {exchange[0]['seconds'] * 1e6:.3g} us for "
             f"{exchange[0]['nbytes']} bytes, {fastest / 1e9:.3g} GB/s each way at most; "
             f"computing hides {min(1.0, max(0.0, record['overhead']['hidden'])):.0%} of it",
-            f"{len(rows)} rows written to {out}; {unsteady} varied by more than 1.5 from p10 to p90",
+            f"{len(rows)} rows written to {out}; {unsteady} varied by more than {UNSTEADY:g} from p10 to p90",
         ]
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,10 +62,3 @@ def random(shape: Sequence[int], dtype: Any) -> Any:
     size = int(np.prod(shape))
     drawn = np.random.default_rng(0).standard_normal(min(size, 1 << 16)).astype(dtype)
     return np.resize(drawn, size).reshape(shape)
-
-
-def powers(first: int, last: int, step: int) -> Iterator[int]:
-    """first, first * step, ... up to last."""
-    while first <= last:
-        yield first
-        first *= step

@@ -12,7 +12,7 @@ import numpy as np
 
 from algorithms.ir import Attention, Inapplicable, Mesh, Op, Program, Schedule, Value
 from algorithms.ir.job import Job
-from algorithms.ops import is_free, is_view, touched, work
+from algorithms.ops import is_free, is_view, touched, variant, work
 from algorithms.ops.load import held_heads
 from executor.arrays import Array, Positions
 from executor.calibration.items import Item, random
@@ -68,8 +68,7 @@ def sort_of(op: Op, mesh: Mesh) -> Sort | None:
         return None if unmeasured else (op.kind, op.inputs[-1].type.dtype)
     if op.kind == "permute" or mesh.count(op.over) == 1:
         return None
-    how = " ".join(str(op.params[x]) for x in ("op", "by", "split") if op.params.get(x, "rows") not in ("", "rows"))
-    return op.kind, how, op.inputs[0].type.dtype, mesh.count(op.over)
+    return op.kind, variant(op), op.inputs[0].type.dtype, mesh.count(op.over)
 
 
 def sources(programs: Mapping[str, Mapping[str, Program]], ranks: int, dtype: str) -> dict[Sort, Source]:

@@ -11,7 +11,7 @@ from statistics import median
 import networkx as nx
 
 from sim.assume import with_number
-from sim.calibration.curve import Curve, fit
+from sim.calibration.fit import Fit, fit
 from sim.calibration.latency import Small, small, with_latency
 from sim.calibration.part import placement
 from sim.calibration.runs import Run
@@ -51,7 +51,7 @@ class Told:
 
     run: Run
     placement: list[int] | None
-    curve: Curve | None
+    curve: Fit | None
     reached: Reached | None = None
     small: Small | None = None
 

@@ -11,7 +11,7 @@ from statistics import median
 
 import networkx as nx
 
-from sim.calibration.replay import Replay
+from sim.calibration.alone import Alone
 from sim.calibration.runs import Run
 from sim.costs import Costs
 from sim.islands import islands
@@ -51,7 +51,7 @@ def small(run: Run, graph: nx.DiGraph, costs: Costs, placement: Sequence[int] | 
     nbytes = run.small[0]
 
     def at(seconds: float, changed: nx.DiGraph) -> float | None:
-        return Replay(changed, replace(costs, comm_launch=seconds), placement).seconds(run.test, nbytes)
+        return Alone(changed, replace(costs, comm_launch=seconds), placement).seconds(run.test, nbytes)
 
     before = at(costs.comm_launch, graph)
     if before is None:

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sim.commands.outputs import check_cluster, cluster_output
 from topologies.options import Named, cluster_options
 from topologies.units import GB, format_bytes, format_seconds, us
 
 if TYPE_CHECKING:
     from sim.calibration.calibrate import Calibration, Number, Told
+    from sim.calibration.checked import Checked
     from sim.costs import Costs
     from topologies.logs.records import Log
 
-SUFFIXES = ("json", "yaml", "yml", "graphml")
 NUMBERS = (("number", "whole"), ("was", "right"), ("now", "right"), ("from", "left"))
 BESIDE = tuple((name, "right") for name in ("size", "measured", "fitted", "error", "before", "error", "after", "error"))
 Cells = tuple[str, ...]
@@ -26,23 +27,23 @@ Cells = tuple[str, ...]
 @click.option("--from", "first", metavar="FILE", required=True, help="Output of nccl-tests, OSU, Kineto; or a table.")
 @click.argument("more", nargs=-1, metavar="[FILE...]")
 @cluster_options
-@click.option("-o", "--output", metavar="FILE", help=f"Write the cluster here: {', '.join(SUFFIXES)}, by its suffix.")
+@cluster_output
 def command(first: str, more: tuple[str, ...], named: Named, output: str | None) -> None:
     """Turn logs of communication (nccl-tests, OSU, Kineto) into the costs of a cluster.
 
     Output of nccl-tests and rccl-tests, OSU micro-benchmarks, Markdown tables of busbw and PyTorch (Kineto) traces are
     read; several files add to each other. With -o the cluster is written with them, to be used as --cluster.
     """
-    _check_output(output)
+    check_cluster(output)
     from sim.calibration.calibrate import calibrate
     from sim.calibration.runs import runs_of
+    from sim.cluster_costs import with_costs_of
     from sim.costs import Costs
-    from sim.measured_costs import with_measured
     from topologies.logs import read_all
 
     logs = read_all([first, *more])
     graph, gpus = named.build()
-    costs, notes = with_measured(Costs(), graph), list[str]()
+    costs, notes = with_costs_of(Costs(), graph), list[str]()
     per_node = gpus // (named.nodes or 1)
     runs = [run for log in logs for run in runs_of(log, gpus, notes, per_node)]
     found = calibrate(runs, graph, costs)
@@ -53,22 +54,10 @@ def command(first: str, more: tuple[str, ...], named: Named, output: str | None)
     _show(logs, notes, found, costs, output)
 
 
-def _check_output(output: str | None) -> None:
-    """Refuse an output that could not be written, before the work."""
-    if output is None:
-        return
-    if output.rpartition(".")[2].lower() not in SUFFIXES:
-        raise ValueError(f"-o {output}: the suffix says the format, one of {', '.join(SUFFIXES)}")
-    from sim.commands.outputs import fault
-
-    if text := fault(output):
-        raise ValueError(f"-o {output} {text}")
-
-
 def _show(logs: Sequence[Log], notes: Sequence[str], found: Calibration, costs: Costs, output: str | None) -> None:
     """Print what was read, what it says, and how that fits."""
     from sim import report
-    from sim.calibration.beside import again, beside
+    from sim.calibration.checked import again, checked
 
     with report.printing(sys.stdout) as out:
         for log in logs:
@@ -80,7 +69,7 @@ def _show(logs: Sequence[Log], notes: Sequence[str], found: Calibration, costs: 
         for one in found.told:
             out.print()
             out.print(_fitted(one))
-            rows = beside(found, one, costs)
+            rows = checked(found, one, costs)
             if rows:
                 out.print()
                 out.print(report.table(BESIDE, [_row(row) for row in rows]))
@@ -114,11 +103,8 @@ def _fitted(one: Told) -> str:
     return f"{text}; fitted: {curve.alpha / us:.3g} us{root}{rate}; {error}; {len(run.points)} sizes"
 
 
-def _row(row: object) -> Cells:
+def _row(row: Checked) -> Cells:
     """Write the times of a size."""
-    from sim.calibration.beside import Beside
-
-    assert isinstance(row, Beside)
     cells = [format_bytes(row.nbytes), format_seconds(row.measured)]
     for seconds in (row.curve, row.before, row.after):
         error = "" if seconds is None else f"{100 * (seconds / row.measured - 1):+.0f}%"

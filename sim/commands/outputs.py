@@ -2,6 +2,27 @@
 
 import os
 
+import click
+
+CLUSTERS = ("json", "yaml", "yml", "graphml")
+cluster_output = click.option(
+    "-o", "--output", metavar="FILE", help=f"Write the cluster here: {', '.join(CLUSTERS)}, by its suffix."
+)
+
+
+def check_cluster(output: str | None) -> None:
+    """Refuse a cluster file that could not be written, before the work.
+
+    Raises:
+        ValueError: its suffix, or why not.
+    """
+    if output is None:
+        return
+    if output.rpartition(".")[2].lower() not in CLUSTERS:
+        raise ValueError(f"-o {output}: the suffix says the format, one of {', '.join(CLUSTERS)}")
+    if text := fault(output):
+        raise ValueError(f"-o {output} {text}")
+
 
 def fault(path: str) -> str:
     """Why a file cannot be written; empty if nothing is known against it."""

@@ -163,9 +163,9 @@ def set_up(asked: Asked, wanted: Wanted, named: Named) -> Setup:
 
     from algorithms.ways import parse
     from sim.assume import assume
+    from sim.cluster_costs import with_costs_of
     from sim.costs import Costs
     from sim.kernel_table import KERNELS
-    from sim.measured_costs import with_measured
     from sim.placement import placed
     from sim.result import Errors
     from sim.routing import parse as routing_from
@@ -179,7 +179,7 @@ def set_up(asked: Asked, wanted: Wanted, named: Named) -> Setup:
     graph, used = named.build()
     job = job_from(asked, used, f"cluster {graph.graph['name']} has {used} GPUs")
     launch = "queued" if wanted.launch is None else wanted.launch
-    costs = assume(with_measured(Costs(kernel=wanted.kernel).launched(launch), graph), wanted.assume)
+    costs = assume(with_costs_of(Costs(kernel=wanted.kernel).launched(launch), graph), wanted.assume)
     site = Site(graph, costs, placed(wanted.placement, graph, job.size), routing)
     if site.routing.name == "ideal" and len(site.graph) == len(graph):
         raise ValueError(f"--routing ideal changes nothing: {site.name} has no switches for equal paths")

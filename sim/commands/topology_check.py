@@ -81,8 +81,8 @@ def _show(now: Bandwidths, found: list[Repair], most: int) -> None:
 def _figures(now: Bandwidths) -> Iterator[tuple[str, str, str]]:
     """Yield the large-message bandwidths, a row each."""
     if now.rings:
-        shortest = ", by shortest routes only" * (now.graph.graph.get("routing") == "adaptive")
-        rings = f"{len(now.rings)} ring{'s' * (len(now.rings) > 1)}{shortest}; all-gather and reduce-scatter the same"
+        adaptive = ", with detours" * (now.graph.graph.get("routing") == "adaptive")
+        rings = f"{len(now.rings)} ring{'s' * (len(now.rings) > 1)}{adaptive}; all-gather and reduce-scatter the same"
         yield "all-reduce busbw", _rate(now.all_reduce), rings
     if now.tree is not None:
         yield "", _rate(now.tree), "two trees between machines"
@@ -177,12 +177,12 @@ def _result(repair: Repair) -> dict[str, Any]:
 def assumptions(now: Bandwidths) -> Iterator[str]:
     """Yield what the figures rest on."""
     from sim.bandwidths import TREE_SHARE
+    from sim.cluster_costs import with_costs_of
     from sim.costs import Costs
-    from sim.measured_costs import with_measured
 
     kinds = dict.fromkeys(now.network.kinds)
     if any(gpu for _, gpu in now.graph.nodes(data="gpu")):
-        costs = with_measured(Costs(), now.graph)
+        costs = with_costs_of(Costs(), now.graph)
         told = {kind: " (measured)" for kind in kinds if kind in costs.measured}
         shares = ", ".join(f"{kind} {costs.value(kind):g}{told.get(kind, '')}" for kind in kinds)
         yield f"link shares: of its data-sheet bandwidth a link reaches {shares}"
@@ -194,7 +194,10 @@ def assumptions(now: Bandwidths) -> Iterator[str]:
         yield "rings: in the order of ranks; rings from neighbour to neighbour can reach several times as much"
     yield "equal paths share what they carry equally; hashed ECMP is slower where flows collide"
     if now.graph.graph.get("routing") == "adaptive":
-        yield "routes: the shortest; what adaptive routing sends by detours is not counted, and may carry more"
+        yield (
+            "routes: adaptive, by flow: those of a collective take detours where cables are full (a switch chooses "
+            "anew for each packet, which is more even); send/recv the shortest"
+        )
 
 
 def _follows_ranks(now: Bandwidths) -> bool:

@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sim.commands.outputs import check_cluster, cluster_output
 from topologies.options import Named, size_options
 
 if TYPE_CHECKING:
     import networkx as nx
 
-SUFFIXES = ("json", "yaml", "yml", "graphml")
-
 
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @size_options
-@click.option("-o", "--output", metavar="FILE", help=f"Write the cluster here: {', '.join(SUFFIXES)}, by its suffix.")
+@cluster_output
 def import_command(files: tuple[str, ...], named: Named, output: str | None) -> None:
     """Read what FILEs say of a machine, a network or both, and say what they do not.
 
@@ -27,7 +26,7 @@ def import_command(files: tuple[str, ...], named: Named, output: str | None) -> 
     """
     from dataclasses import replace
 
-    _check_output(output)
+    check_cluster(output)
     known = len(files) == 1 and _is_name(files[0])  # to have one of ours as a file
     graph, used = replace(named, cluster=",".join(files), files=() if known else files).build()
     if output is not None:
@@ -46,18 +45,6 @@ def _is_name(text: str) -> bool:
     from topologies import fabrics, names
 
     return not os.path.exists(text) and (text in names() or fabrics.is_own(text))
-
-
-def _check_output(output: str | None) -> None:
-    """Refuse an output that could not be written, before the work."""
-    if output is None:
-        return
-    if output.rpartition(".")[2].lower() not in SUFFIXES:
-        raise ValueError(f"-o {output}: the suffix says the format, one of {', '.join(SUFFIXES)}")
-    from sim.commands.outputs import fault
-
-    if text := fault(output):
-        raise ValueError(f"-o {output} {text}")
 
 
 def _show(graph: nx.DiGraph, used: int, files: tuple[str, ...]) -> None:

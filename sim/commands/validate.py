@@ -93,7 +93,7 @@ def command(wanted: Wanted, named: Named, pictures: Pictures) -> None:
         json.dump(record(found, wanted, site), sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        from sim.commands.beside import show
+        from sim.commands.validate_tables import show
 
         show(found, site, per_op=wanted.per_op)
 
@@ -110,7 +110,7 @@ def _published(wanted: Wanted, named: Named, files: dict[str, str]) -> None:
         if value is not None:
             raise ValueError(f"--published has clusters and problems of its own: leave out {option}")
 
-    from sim.commands.beside import show_published
+    from sim.commands.validate_tables import show_published
     from sim.published import compared
 
     rows = list(compared())

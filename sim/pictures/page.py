@@ -26,7 +26,7 @@ def page(picture: Picture, svg: str) -> str:
 
 def lanes_page(lanes: Lanes, svg: str) -> str:
     """Return the page of two runs; svg is their drawing as a file."""
-    about = "Point at an op to read when it ran, and what it took itself; where it is pale it waited for other ranks."
+    about = "Point at an op to read when it ran, and what it took itself; pale while posted, grey while waited for."
     return _whole(escape(lanes.title), about, svg, "")
 
 

@@ -85,10 +85,12 @@ def main():
     from executor.calibration.items import measured
     from executor.environment import environment, load
     from executor.interpret import kernel_called
+    from executor.memory import keep_freed
     from executor.mpi import Streams
     from executor.pinning import settle
 
     about = environment(comm, settle(comm, True, False))
+    keep_freed()
     streams = Streams(comm)
     programs = algorithms_from("ring,attention2d,ulysses,tree")
     items = list(to_measure(programs, [wish.dtype], HEAD_DIM, kernel_called(wish.kernel), streams, wish.quick))

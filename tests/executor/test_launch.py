@@ -53,6 +53,17 @@ def test_sizes_that_agree_pass():
     launch.agree(4, 2, {"PMI_SIZE": "9" * 5000, "SLURM_NTASKS": "-1", "MPI_LOCALNRANKS": ""})
 
 
+def test_slurm_counts_daemons_where_mpiexec_started_the_ranks():
+    # mpiexec in a batch job starts one daemon a node by srun, and each starts its ranks
+    daemons = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_NTASKS": "2"}
+    for launcher in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE"):
+        launch.agree(16, 8, {launcher: "16", **daemons})
+        with pytest.raises(BadInput, match=f"{launcher} says 16 ranks, MPI has 1"):
+            launch.agree(1, 1, {launcher: "16", **daemons})
+    with pytest.raises(BadInput, match="SLURM_STEP_NUM_TASKS says 2 ranks, MPI has 1"):
+        launch.agree(1, 1, {"PMI_SIZE": "1", **daemons})
+
+
 @pytest.mark.parametrize(
     "environ, prints",
     [

@@ -13,9 +13,11 @@ from sim.bandwidths import Bandwidths
 from sim.routing import Routing
 from sim.simulate import Site, simulate
 from sim.trees import two_trees
+from topologies.amd import frontier
 from topologies.basic import fully_connected, ring, switch, two_level
 from topologies.dgx import dgx_a100, dgx_h100
 from topologies.fabrics import parse
+from topologies.fabrics.dragonfly import dragonfly
 from topologies.nvl72 import gb200_nvl72
 from topologies.perlmutter import perlmutter
 from topologies.units import GB
@@ -150,3 +152,16 @@ def test_figures_do_not_depend_on_the_order_in_which_they_are_asked_for():
     one, other = Bandwidths(dgx_a100(2)), Bandwidths(dgx_a100(2))
 
     assert (one.all_reduce, one.all_to_all) == (lambda a, r: (r, a))(other.all_to_all, other.all_reduce)
+
+
+@pytest.mark.parametrize(("machine", "nics", "nic"), [(frontier, 4, 25), (dgx_h100, 8, 50)])
+def test_detours_through_switches_without_nics_let_rings_on_a_dragonfly_have_all_of_their_nics(machine, nics, nic):
+    # 16 machines have 4 or 8 of a group's 32 switches. From each to the next go 4 or 8 rings: one by the one cable
+    # between the two, the others by a third switch, of which there are 30. So the NICs bind, not the cable.
+    found = Bandwidths(machine(16, dragonfly))
+
+    assert len(found.rings) == nics
+    assert found.all_reduce == pytest.approx(nics * 0.97 * nic * GB)
+    shortest = found.graph.copy()
+    shortest.graph["routing"] = "static"
+    assert Bandwidths(shortest).by(found.rings) == pytest.approx(nic * GB)

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from sim.bandwidths import Bandwidths
-from sim.calibration.beside import again, beside
+from sim.calibration.alone import Alone
 from sim.calibration.calibrate import NIC_LATENCY, calibrate
-from sim.calibration.curve import fit
-from sim.calibration.replay import Replay
+from sim.calibration.checked import again, checked
+from sim.calibration.fit import fit
 from sim.calibration.runs import Run, runs_of
+from sim.cluster_costs import with_costs_of
 from sim.commands import run
 from sim.costs import Costs
-from sim.measured_costs import with_measured
 from sim.simulate import Site
 from tests.sim.commands import answer, shown
 from topologies.basic import switch
@@ -64,7 +64,7 @@ def test_a_lone_ring_all_reduce_takes_its_rounds():
     network = Site(graph, costs).network
     hop = float(network.latency[network.route([0], [1])].sum())
 
-    seconds = Replay(graph, costs).seconds("all_reduce", nbytes)
+    seconds = Alone(graph, costs).seconds("all_reduce", nbytes)
 
     rate = Bandwidths(graph, costs).all_reduce
     assert seconds == pytest.approx(costs.comm_launch + 14 * hop + factor("all_reduce", 8) * nbytes / rate, rel=1e-6)
@@ -77,7 +77,7 @@ def test_what_limits_one_machine_is_its_nvlink_and_it_then_takes_what_was_measur
     assert {each.name for each in found.numbers} == {"nvlink", "comm_launch", "reduce_nbytes"}
     assert one.curve.rms < 0.01
     assert again(found, one) < 0.01
-    for row in beside(found, one, Costs(), [one.run.sizes[0], *one.run.large]):
+    for row in checked(found, one, Costs(), [one.run.sizes[0], *one.run.large]):
         assert row.after == pytest.approx(row.measured, rel=0.01)
         assert abs(row.before / row.measured - 1) > 0.1
 
@@ -91,7 +91,7 @@ def test_what_limits_two_machines_is_the_nic_and_small_messages_tell_its_latency
         number(found, NIC_LATENCY)
     }
     small = found.told[0].run.sizes[0]
-    (row,) = beside(found, found.told[0], Costs(), [small])
+    (row,) = checked(found, found.told[0], Costs(), [small])
     assert row.after == pytest.approx(row.measured, rel=0.01)
     assert [text for text in found.graph.graph["assumptions"] if text.startswith("nic.latency: ")] == [
         f"nic.latency: {number(found, NIC_LATENCY) / us:.2f} us a link; measured: all_reduce on 16 ranks of 2 hosts, "
@@ -164,7 +164,7 @@ def test_a_cluster_file_keeps_what_was_measured(suffix, tmp_path):
     path = str(tmp_path / f"my.{suffix}")
     write(found.graph, path)
 
-    assert with_measured(Costs(), build(path)[0]) == with_measured(Costs(), found.graph)
+    assert with_costs_of(Costs(), build(path)[0]) == with_costs_of(Costs(), found.graph)
 
 
 @pytest.mark.parametrize(
@@ -242,6 +242,6 @@ def test_published_runs_are_simulated_as_measured_once_calibrated(case):
 
     assert bool(one.reached.why_not) == (case in BEYOND)
     if case not in BEYOND:
-        (row,) = beside(found, one, Costs(), one.run.sizes[-1:])
+        (row,) = checked(found, one, Costs(), one.run.sizes[-1:])
         assert row.after == pytest.approx(row.measured, rel=0.02)
         assert again(found, one) <= max(0.12, one.curve.worst)

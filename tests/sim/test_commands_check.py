@@ -45,7 +45,8 @@ def test_figures_that_other_routes_or_rings_would_beat_say_so(capsys):
     sound = shown(capsys, *CHECK, "dgx2")
 
     assert "rings: in the order of ranks; rings from neighbour to neighbour" in grid
-    assert "rings, by shortest routes only; all-gather" in dragonfly
+    assert "rings, with detours; all-gather" in dragonfly
+    assert "routes: adaptive, by flow: those of a collective take detours where cables are full" in dragonfly
     assert "nothing wrong found, but what is by design:" in dragonfly
     assert "order of ranks" not in sound + dragonfly + torus
     assert "by design" not in sound

@@ -12,7 +12,7 @@ from algorithms.ir import Attention
 from sim.commands import run
 from tests.sim.commands import answer, shown
 from tests.sim.runs import PROBLEM, measured
-from tests.sim.test_measured import cluster as calibrated
+from tests.sim.test_measured_machine import cluster as calibrated
 from topologies.files.graphs import write
 
 CLUSTER = """schema: ringloom.cluster/1

@@ -205,3 +205,37 @@ def test_shared_nics_and_a_narrow_fabric_are_by_design():
     assert (other.what, other.by_design, other.how_bad[:4]) == ("fabric is oversubscribed", True, "2:1,")
     assert "bisection 400 GB/s of 800 GB/s" in other.how_bad  # 16 NICs of 50 GB/s a half
     assert not find(other.mended())
+
+
+@pytest.mark.parametrize(
+    ("nodes", "fabric", "found"),
+    [
+        (16, "dragonfly", []),  # 16 NICs a switch, 31 cables to the others of its group
+        (128, "dragonfly", []),  # 512 NICs a group, 512 cables to the other
+        (128, "dragonfly:links=100", [("5.12:1, bytes/s of the NICs of a group", ("group 0", "group 1"))]),
+        (12, "dragonfly:hosts=16,switches=4", [("5.33:1, bytes/s of the NICs of a switch", "group0/switch0")]),
+        (8, "torus:x=8", [("4:1, bytes/s of the NICs of a switch", "router0")]),  # 8 NICs, a cable each way
+        (2, "torus:x=2", [("8:1, bytes/s of the NICs of a switch", ("router0", "router1"))]),
+        (16, "rail", []),
+    ],
+)
+def test_cables_within_a_tier_are_held_against_the_nics_below_too(nodes, fabric, found):
+    graph = dgx_h100(nodes, parse(fabric))
+    said = [(one.how_bad, one.where) for one in find(graph)]
+
+    assert len(said) >= len(found)
+    assert bool(said) == bool(found)
+    for (how, where), (begin, there) in zip(said, found, strict=False):
+        assert how.startswith(begin)
+        assert where == there if isinstance(there, tuple) else there in where
+    for one in find(graph):
+        check(one.mended())
+        assert [rest for rest in find(one.mended()) if rest.by_design] == []
+
+
+def test_a_switch_of_fewer_others_than_it_has_nics_need_not_send_all():
+    # 40 NICs: 32 on the first switch, 8 on the second, so that no more than 8 cross; one cable is 8:1
+    (one,) = find(dgx_h100(5, parse("dragonfly:hosts=32,switches=2")))
+
+    assert one.how_bad.startswith("8:1, bytes/s of the NICs of a switch")
+    assert one.where == ("group0/switch0", "group0/switch1")

@@ -54,7 +54,8 @@ def dragonfly(
     Args:
         graph, nics, network: as topologies.fabrics.join has them.
         hosts: NICs of a switch, p of the paper; those of Slingshot as on Perlmutter unless said.
-        switches: of a group, a; 2p unless said, and no more than are needed where there is only one group.
+        switches: of a group, a; 2p unless said, and where there is only one group no more than its ports allow. All
+            switches of a group are there, also those without NICs, through which detours lead.
         links: cables between each two groups; unless said those of p ports of every switch, dealt equally, at least 1.
         ports: links that a switch has room for.
     Raises:
@@ -90,7 +91,7 @@ def _shape(nics: int, hosts: int, switches: int | None, links: int | None, ports
     in_range(ports, "ports of dragonfly", maximum=int(MOST))
     full = in_range(2 * hosts if switches is None else switches, "switches of dragonfly", maximum=int(MOST))
     groups = -(-nics // (hosts * full))
-    used = full if groups > 1 else -(-nics // hosts)
+    used = full if groups > 1 else max(-(-nics // hosts), min(full, ports - hosts + 1))
     free = ports - hosts - (used - 1)  # of a switch, for global cables
     if free < (groups > 1):
         needs, what = hosts + used - 1 + (groups > 1), f"dragonfly of hosts={hosts}, {used} switches a group,"
@@ -129,8 +130,9 @@ def _account(graph: "nx.DiGraph", network: Network, shape: Shape, ports: int) ->
         graph.graph["sources"]["fabric.groups"] = SLINGSHOT_SOURCE
     between = f", {shape.links} cables between each two" if shape.groups > 1 else ""
     graph.graph["assumptions"].append(
-        f"fabric: {shape.groups} groups of {shape.switches} switches of {shape.hosts} NICs{between}; NICs fill switch "
-        "after switch, machine by machine"
+        f"fabric: {shape.groups} group{'s' * (shape.groups > 1)} of {shape.switches} switches of {shape.hosts} NICs"
+        f"{between}; NICs fill switch after switch, machine by machine, and the last may have none: whole groups are "
+        "there, as in a real system, and nobody else sends"
     )
     if between:
         far = f"{GLOBAL_CABLE / us:.2f} us more, as for 100 m of fibre at 5 ns/m"

@@ -1,11 +1,11 @@
-"""Switches that can pass on less than they are sent: fewer bytes/s up than down."""
+"""Switches that can pass on less than they are sent: fewer bytes/s up than down, or to their like (see beside)."""
 
 from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING
 
 from topologies.bisection import bisection
-from topologies.findings import Finding, back, widened
+from topologies.findings import Finding, back, beside, widened
 from topologies.units import format_rate
 
 if TYPE_CHECKING:
@@ -20,8 +20,22 @@ def find(graph: "nx.DiGraph") -> list[Finding]:
     for switch, (tier, below, above) in _sums(graph, tiers(graph)).items():
         if above and below > EVEN * above:
             ratios[tier, f"{below / above:.3g}"].append(switch)
-    halves = _halves(graph) if ratios else ""
+    level = tiers(graph)
+    narrow: dict[tuple[str, str], list[str]] = defaultdict(list)  # (what, ratio) -> where
+    for what, parts in beside.narrow(graph, level, EVEN):
+        for part, (_, ratio) in parts.items():
+            narrow[what, f"{ratio:.3g}"].append(part)
+    halves = _halves(graph) if ratios or narrow else ""
     return [
+        Finding(
+            "fabric is oversubscribed",
+            tuple(parts),
+            f"{ratio}:1, bytes/s of the NICs of a {what} over those of its cables to others; {halves}mended: 1:1",
+            partial(mended, graph),
+            by_design=True,
+        )
+        for (what, ratio), parts in narrow.items()
+    ] + [
         Finding(
             "fabric is oversubscribed",
             tuple(switches),
@@ -49,7 +63,9 @@ def tiers(graph: "nx.DiGraph") -> dict[str, int]:
     tier = 0
     while edge:
         tier += 1
-        heads = (head for node in edge for head in graph.successors(node) if graph.nodes[head]["kind"] == "switch")
+        heads = [head for node in edge for head in graph.successors(node) if graph.nodes[head]["kind"] == "switch"]
+        if any("group" in graph.nodes[head] for head in heads):  # those of a group are alike, with NICs or without
+            heads += [node for node, group in graph.nodes(data="group") if group is not None]
         edge = [head for head in dict.fromkeys(heads) if head not in found]
         found |= dict.fromkeys(edge, tier)
     return found
@@ -67,6 +83,13 @@ def mended(graph: "nx.DiGraph") -> "nx.DiGraph":
                         wider = graph.edges[switch, head]["bandwidth"] * below / above
                         links += [(switch, head, wider), (*back(switch, head), wider)]
         graph = widened(graph, links)
+    for _, parts in beside.narrow(graph, level, EVEN):
+        wide: dict[tuple[str, str], float] = {}
+        for cables, ratio in parts.values():
+            for tail, head in cables:
+                for ends in ((tail, head), back(tail, head)):
+                    wide[ends] = max(wide.get(ends, 0.0), ratio * graph.edges[ends]["bandwidth"])
+        graph = widened(graph, [(*ends, rate) for ends, rate in wide.items()])
     return graph
 
 

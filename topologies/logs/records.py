@@ -3,16 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter")
-PAIRS = ("sendrecv", "bw", "bibw", "latency")  # one way at once around a ring; of two ranks: one way, both, and alone
-
 
 @dataclass(frozen=True)
 class Record:
     """One measurement.
 
     Attributes:
-        test: one of COLLECTIVES or PAIRS, or what the tool calls it.
+        test: a collective (all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter);
+            sendrecv, around a ring; of two ranks bw, bibw and latency; or what the tool calls it.
         nbytes: as nccl-tests counts a message: what a rank reduces, has gathered, or gives away in all; None: not said.
         seconds: of one call; None where only a rate is printed.
         file, line: where it stands.

@@ -90,6 +90,13 @@ def test_bridges_between_pairs_leave_the_rest_to_pcie():
     assert nx.shortest_path(graph, "gpu1", "gpu2") == ["gpu1", "cpu0", "cpu1", "gpu2"]
 
 
+def test_few_links_of_a_bridge_may_be_an_older_cards_and_the_reason_says_both():
+    (reason,) = assumed(built(machine(2, 2)), "gpu: RTX3090-24; ")
+
+    assert "2 of the 4 NVLinks of an RTX 3090, with others down, or all of an older card's" in reason
+    assert "(TITAN RTX, RTX 2080 Ti), which are not in the table; say --gpu" in reason
+
+
 def test_a_gpu_of_too_few_links_is_refused_and_one_that_fits_is_read_by_its_count():
     with pytest.raises(ValueError, match="GPU 0 has 18 links to a peer and 126 to all, A100-SXM4-80 has 12: say --gpu"):
         built(machine(8, 18), gpu="a100")

@@ -103,6 +103,15 @@ def test_a_listing_with_too_little_room_is_refused():
         dgx_a100(2, fabric_of(listing()))
 
 
+def test_hosts_of_more_cards_than_most_are_named():
+    facts = listing()
+    graph = nx.DiGraph(left_out=[], notes=[])
+    most_one = {f"box{k}": ["a"] for k in range(3)} | {"box9": ["a", "b"]}
+    assembly.network._say_who_is_left(graph, facts, {host: most_one["box0"] for host in facts.hosts}, most_one)
+
+    assert graph.graph["notes"] == ["ib.txt: most hosts have 1 card; others: box9 (2)"]
+
+
 def test_hosts_apart_from_the_others_are_left_out():
     facts = listing()
     cut = tuple(one for one in facts.cables if "leaf0" not in (one.a, one.b))

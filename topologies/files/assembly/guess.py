@@ -178,7 +178,8 @@ def _bridged(links: int) -> tuple[str, str]:
     if links < 4:
         return (
             "RTX3090-24",
-            f"{links} of the 4 NVLinks of an RTX 3090; older cards, of no more, are not in the table",
+            f"{links} of the 4 NVLinks of an RTX 3090, with others down, or all of an older card's "
+            "(TITAN RTX, RTX 2080 Ti), which are not in the table",
         )
     return "RTX3090-24", f"{links} NVLinks between two GPUs fit a bridge, as of RTX 3090"
 

@@ -244,4 +244,4 @@ def _say_who_is_left(
         graph.graph["left_out"].append(f"{who}: hosts {listed(few)}: fewer cards than the machine has NICs")
     odd = [f"{host} ({len(cards)})" for host, cards in able.items() if len(cards) != usual]
     if odd:
-        graph.graph["notes"].append(f"{who}: most hosts have {usual} cards; others: {listed(odd)}")
+        graph.graph["notes"].append(f"{who}: most hosts have {usual} card{'s' * (usual != 1)}; others: {listed(odd)}")

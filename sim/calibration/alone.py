@@ -23,7 +23,7 @@ RINGS = ("all_reduce", "all_gather", "reduce_scatter")
 MOST = 2_000_000  # (op, rank) pairs of a replay, some seconds
 
 
-class Replay:
+class Alone:
     """A cluster on which collectives are timed.
 
     Attributes:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from algorithms.ir.environment import UNSTEADY
 from sim import report
 from sim.beside import Beside, Row
 from topologies.units import format_seconds
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from sim.recorded import Recorded
     from sim.simulate import Site
 
-UNSTEADY = 1.5  # p90 / p10 beyond which runs are called unsteady
 NAMED = 0.05  # of all differences: kinds of less are not named
 COLUMNS = (("stream", "left"), ("op", "left"), ("count", "right"), ("measured", "right"), ("share", "right"))
 PREDICTED = (("predicted", "right"), ("share", "right"), ("ratio", "right"), ("difference", "right"))

@@ -16,7 +16,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Curve:
+class Fit:
     """A fit.
 
     Attributes:
@@ -36,7 +36,7 @@ class Curve:
         return self.alpha + self.gamma * float(np.sqrt(nbytes)) + nbytes / self.rate
 
 
-def fit(points: Mapping[int, float]) -> Curve | None:
+def fit(points: Mapping[int, float]) -> Fit | None:
     """Fit a curve to seconds by size, so that the relative errors squared are least; None of fewer than four points.
 
     No term is negative: of all choices of terms that give none, the best is taken.
@@ -60,7 +60,7 @@ def fit(points: Mapping[int, float]) -> Curve | None:
     assert best is not None  # one term alone is positive
     errors = np.abs(terms @ best[1] - 1)
     alpha, gamma, slope = best[1].tolist()
-    return Curve(
+    return Fit(
         alpha,
         gamma,
         1 / slope if slope > 0 else np.inf,

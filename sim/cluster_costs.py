@@ -1,4 +1,4 @@
-"""Numbers of the cost model that were measured on a cluster: its graph carries them, in place of the defaults.
+"""Costs that a cluster brings along: numbers of the cost model that were told there, in place of the defaults.
 
 `graph.graph["costs"]` maps names that `--assume` takes to a value, in SI units, and where it comes from:
 `{"nic": {"value": 0.88, "source": "all_reduce on 16 ranks, log.txt lines 30-33"}}`. `ringloom calibrate` writes it.
@@ -20,7 +20,7 @@ from sim.numbers import NUMBERS, SHARE
 LONGEST = 300  # characters of a source
 
 
-def with_measured(costs: Costs, graph: nx.DiGraph) -> Costs:
+def with_costs_of(costs: Costs, graph: nx.DiGraph) -> Costs:
     """Return the assumptions with those that were measured on the graph's cluster.
 
     Raises:

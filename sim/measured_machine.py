@@ -2,11 +2,12 @@
 
 An attention op on a rank takes
 
-    fixed + kv_heads * (u(rows, keys) * pairs + e(rows) * rows, where the mask's edge cuts the tile)
+    fixed + kv_heads * (u(rows, keys) * pairs + e(rows) * cut rows)
 
 with rows the query rows that one KV head serves, pairs the visible ones, u the seconds a pair of a tile of such a
-shape and e what the edge costs a row: both as measured, straight between measurements on logarithmic axes. Any other
-op takes what its kind took for as many bytes; a collective what the library took among as many ranks.
+shape, and e what the mask's edge costs a row, once for each run of keys in which it cuts it: both as measured, straight
+between measurements on logarithmic axes. Any other op takes what its kind took for as many bytes; a collective what the
+library took among as many ranks.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from algorithms.ir.environment import MEASURED, UNSTEADY
 from algorithms.ir.expr import Coords
 from algorithms.ir.mesh import Mesh
 from algorithms.ir.problem import Attention
 from algorithms.ir.schedule import Op
-from algorithms.ops import Work, is_free, touched, work
+from algorithms.ops import Work, is_free, touched, variant, work
 from sim.costs import IDEAL, Costs, Machine, Parts
 from sim.curves import Curve
-from sim.measured_attention import Attends
+from sim.measured_attention import Attends, crossings
 from sim.numbers import NUMBERS
 from sim.state import Floats
 
-SCHEMA = "ringloom.measured/1"
 COPY = "copy"  # the kind of row that stands in for an op that was not measured
 LONGEST, MOST = 1e9, 2.0**60  # seconds of a measurement; anything else that is counted
 TOLD = {  # the columns that tell rows apart
@@ -37,7 +38,6 @@ TOLD = {  # the columns that tell rows apart
     "glue": ("kind", "dtype"),
     "gemm": ("dtype",),
 }
-WIDE = 1.5  # p90 / p10 beyond which a measurement is called unsteady
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -77,8 +77,8 @@ class Measured(Machine):
             raise ValueError(f"measured costs of {self.name}: {error}") from None
 
     def _read(self) -> None:
-        if self.record.get("schema") != SCHEMA:
-            raise ValueError(f"expected {SCHEMA}, got schema {self.record.get('schema')!r}")
+        if self.record.get("schema") != MEASURED:
+            raise ValueError(f"expected {MEASURED}, got schema {self.record.get('schema')!r}")
         self.line = float(self.record["overhead"]["line_s"])
         self.gemm = {str(row["dtype"]): float(row["flop_rate"]) for row in self.record["gemm"]}
         self.attention = Attends.of(self.record["kernels"])
@@ -116,7 +116,7 @@ class Measured(Machine):
             fixed, rest = self._tile(op, counted, coords)
             return Parts(np.where(counted.pairs > 0, self.line + fixed, self.line), rest, zero, counted.flop)
         curve = self._curve(op.kind, op.inputs[-1].type.dtype)
-        self._note(f"{op.kind}", float(np.max(counted.nbytes)), curve)
+        self._note(op.kind, float(np.max(counted.nbytes)), curve)
         return Parts(np.asarray(self.line), zero, curve.at(counted.nbytes), counted.flop)
 
     def _tile(self, op: Op, counted: Work, coords: Coords) -> tuple[Floats, Floats]:
@@ -127,7 +127,9 @@ class Measured(Machine):
             have = ", ".join(sorted({f"{p} {dtype}" for p, dtype, *_ in self.attention.known})) or "none"
             raise ValueError(f"{self.name} has no attention {passes} {q.dtype} measured: it has {have}")
         group = q.width[0] // kv_heads
-        seconds = known.seconds(counted.rows * group, k.rows.at(coords), counted.pairs * group, counted.mixed)
+        crossed = crossings(op.inputs[0].tokens.runs(coords), op.inputs[1].tokens.runs(coords)) * (counted.mixed > 0)
+        cut = np.maximum(crossed, counted.rows * (counted.mixed > 0)) * group
+        seconds = known.seconds(counted.rows * group, k.rows.at(coords), counted.pairs * group, cut)
         self._beyond.update(known.beyond(counted.rows * group, k.rows.at(coords)))
         return np.asarray(known.fixed), np.where(counted.pairs > 0, kv_heads * seconds, 0.0)
 
@@ -151,7 +153,7 @@ class Measured(Machine):
 
     def native_seconds(self, op: Op, mesh: Mesh) -> Floats | None:
         """What the library took for the collective among as many ranks; None where that was not measured."""
-        key = op.kind, how(op), op.inputs[0].type.dtype, str(mesh.count(op.over))
+        key = op.kind, variant(op), op.inputs[0].type.dtype, str(mesh.count(op.over))
         found = self.collectives.get(key)
         if found is None:
             self._beyond.add(f"{' '.join(x for x in key[:3] if x)} among {key[3]}: not measured, made of exchanges")
@@ -179,20 +181,14 @@ class Measured(Machine):
         """Say when and where the costs were measured, how steady they were, and what goes beyond them."""
         about = dict(self.record["environment"])
         rows = [row for name in ("kernels", "exchange", "collectives", "glue") for row in self.record[name]]
-        unsteady = sum(row["high"] > WIDE * row["low"] for row in rows)
+        unsteady = sum(row["high"] > UNSTEADY * row["low"] for row in rows)
         load, hosts = (_listed(about.get(name)) for name in ("load_before", "hosts"))
         when = f"measured {about.get('date', 'on an unknown date')} on {', '.join(map(str, hosts))}"
         return [
             f"costs: {when}, load {load[0]}; medians of {len(rows)} sizes and kinds, "
-            f"{unsteady} of which varied by more than {WIDE:g} from p10 to p90",
+            f"{unsteady} of which varied by more than {UNSTEADY:g} from p10 to p90",
             *sorted(self._beyond),
         ]
-
-
-def how(op: Op) -> str:
-    """What tells collectives of one kind apart: what reduces, and what is dealt out."""
-    said = (op.params.get(name) for name in ("op", "by", "split"))
-    return " ".join(str(x) for x in said if x and x != "rows")
 
 
 def _listed(value: Any) -> list[Any]:

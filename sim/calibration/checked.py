@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import networkx as nx
 
 from sim.bandwidths import Bandwidths
+from sim.calibration.alone import Alone
 from sim.calibration.calibrate import Calibration, Told
-from sim.calibration.replay import Replay
 from sim.costs import Costs
 from topologies.logs.records import factor
 
@@ -17,7 +17,7 @@ SHOWN = 6
 
 
 @dataclass(frozen=True)
-class Beside:
+class Checked:
     """Seconds of a message: as measured, by the curve, and simulated before and after; None of what is not."""
 
     nbytes: int
@@ -27,7 +27,7 @@ class Beside:
     after: float | None
 
 
-def beside(found: Calibration, one: Told, costs: Costs, sizes: Sequence[int] | None = None) -> list[Beside]:
+def checked(found: Calibration, one: Told, costs: Costs, sizes: Sequence[int] | None = None) -> list[Checked]:
     """Return the times of a run at some sizes, or those given.
 
     Args:
@@ -38,7 +38,7 @@ def beside(found: Calibration, one: Told, costs: Costs, sizes: Sequence[int] | N
     for nbytes in some(one.run.counting) if sizes is None else sizes:
         before, after = (model.seconds(nbytes) for model in models)
         curve = one.curve.seconds(nbytes) if one.curve else None
-        rows.append(Beside(nbytes, one.run.points[nbytes], curve, before, after))
+        rows.append(Checked(nbytes, one.run.points[nbytes], curve, before, after))
     return rows
 
 
@@ -62,18 +62,18 @@ def some(sizes: Sequence[int], most: int = SHOWN) -> list[int]:
 
 
 class _Model:
-    """What a message takes: by the engine, or by closed form where trees carry it, or two ranks stream messages."""
+    """Seconds of a message: by the engine, or by closed form where trees carry it, or two ranks stream messages."""
 
     def __init__(self, one: Told, graph: nx.DiGraph, costs: Costs) -> None:
         self.run, self.by = one.run, one.reached.by if one.reached else ""
         self.is_tree = self.by == "trees"
-        self.replay = Replay(graph, costs, one.placement)
+        self.alone = Alone(graph, costs, one.placement)
         self.rate = one.reached.figure(Bandwidths(graph, costs, one.placement)) if one.reached else None
 
     def seconds(self, nbytes: int) -> float | None:
         if self.run.test in ("bw", "bibw") and self.rate:
             return nbytes / self.rate
         if self.is_tree and self.rate:
-            start = self.replay.seconds(self.run.test, min(nbytes, self.run.sizes[0]))
+            start = self.alone.seconds(self.run.test, min(nbytes, self.run.sizes[0]))
             return (start or 0.0) + factor(self.run.test, self.run.ranks) * nbytes / self.rate
-        return self.replay.seconds(self.run.test, nbytes)
+        return self.alone.seconds(self.run.test, nbytes)
