@@ -191,17 +191,22 @@ def guarded(main: Callable[[], Any]) -> int:
         return 2
     except (KeyboardInterrupt, click.Abort):
         if _rank() == 0:
-            print(f"{COMMAND}: interrupted", file=sys.stderr)
-        return 130
+            print(f"{COMMAND}: interrupted", file=sys.stderr, flush=True)
+        return _ended(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter fails to flush it
         return 1
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         where = f" on rank {_rank()}" if _meeting and _meeting[0].Get_size() > 1 else ""
         print(f"{COMMAND}: error{where}: {type(error).__name__}: {_line(error)}", file=sys.stderr, flush=True)
-        if _meeting and _meeting[0].Get_size() > 1:
-            _meeting[0].Abort(1)
-        return 1
+        return _ended(1)
+
+
+def _ended(status: int) -> int:
+    """The exit status, after the other ranks were ended, which may wait for this one."""
+    if _meeting and _meeting[0].Get_size() > 1:
+        _meeting[0].Abort(status)
+    return status
 
 
 def remark(message: str) -> None:
@@ -256,5 +261,5 @@ def _rank() -> int:
     return rank if rank < (said(SIZES, os.environ) or 1) else 0
 
 
-def _line(error: Exception) -> str:
+def _line(error: BaseException) -> str:
     return " ".join(str(error).split()) or "no message"

@@ -178,7 +178,15 @@ class TestRanks:
         done = command("time", "ring", *QUICK, "--oversubscribe", ranks=ranks)
         assert done.returncode == 0, done.stderr
 
-    def test_a_rank_that_fails_ends_the_others_with_its_own_message(self, tmp_path):
+    @pytest.mark.parametrize(
+        "raised, told",
+        [
+            ("RuntimeError('planted')", "error on rank 1: RuntimeError: planted"),
+            ("SystemExit('planted')", "error on rank 1: SystemExit: planted"),
+            ("KeyboardInterrupt", ""),
+        ],
+    )
+    def test_a_rank_that_fails_ends_the_others_with_its_own_message(self, raised, told, tmp_path):
         code = (
             "import sys\n"
             "from executor import commands, launch, lower\n"
@@ -186,7 +194,7 @@ class TestRanks:
             "from mpi4py import MPI\n"
             "def fails(program, clock):\n"
             "    if MPI.COMM_WORLD.Get_rank() == 1:\n"
-            "        raise RuntimeError('planted')\n"
+            f"        raise {raised}\n"
             "    MPI.COMM_WORLD.Barrier()\n"
             "import executor.timing\n"
             "executor.timing.execute = fails\n"
@@ -196,7 +204,8 @@ class TestRanks:
         done = subprocess.run(list(map(str, words)), cwd=ROOT, env=clean(), capture_output=True, text=True, timeout=60)
 
         assert done.returncode != 0
-        assert "ringloom-run: error on rank 1: RuntimeError: planted" in done.stdout + done.stderr
+        assert told in done.stdout + done.stderr
+        assert "Traceback" not in done.stdout + done.stderr
         assert not (tmp_path / "t").exists()
 
     def test_an_interrupted_run_leaves_no_file(self, tmp_path):
