@@ -59,10 +59,15 @@ class Place(NamedTuple):
         return lambda a, b: by(np, a, b, op.params)
 
 
+KEPT = Communication(lambda *arrays: arrays, lambda arrays: arrays)  # a gather over one rank copies nothing
+
+
 def native(op: Op, place: Place) -> Communication:
     """Return how one rank takes part in a collective by MPI's own."""
+    if op.kind == "all_gather" and "by" in op.params:
+        return _gather_blocks(op, place)
     if op.kind == "all_gather":
-        return _all_gather(op, place) if "by" not in op.params else _gather_blocks(op, place)
+        return _all_gather(op, place) if place.size > 1 else KEPT
     if op.kind == "broadcast":
         return _broadcast(op, place)
     if op.kind == "all_reduce":
