@@ -113,3 +113,21 @@ def set_tiles(patch: Any, side: int, longest: int) -> None:
     patch.setattr(forward, "FULL_SIDE", side)
     patch.setattr(forward, "MASKED_SIDE", side)
     patch.setattr(forward, "LONGEST", longest)
+
+
+def check_that_nan_stays(kernel: Kernel, dtype: str) -> None:
+    """Assert that a NaN of a query and one of a key reach the rows that see them and leave the bits of others."""
+    c = case(mask="causal", dtype=dtype)
+    clean_out, clean_lse = kernel.attend(*c.block)
+    c.q[20, 1, 3] = np.nan
+    c.k[9, 0, 5] = np.nan
+    sick = np.zeros((37, 2), bool)
+    sick[20, 1] = True
+    sick[:, 0] = c.rows >= c.cols[9]
+
+    out, lse = kernel.attend(*c.block)
+
+    assert np.isnan(lse[sick]).all()
+    assert np.isnan(out[sick]).all()
+    assert np.array_equal(out[~sick], clean_out[~sick])
+    assert np.array_equal(lse[~sick], clean_lse[~sick])

@@ -14,7 +14,7 @@ from executor.gpu.glue import KINDS, fused
 from executor.gpu.sources import every
 from executor.kernels import cuda_tiles
 from executor.kernels.dense import dense_backward
-from tests.executor.attention_cases import ORDERS, case, forward_ratios, ratios
+from tests.executor.attention_cases import ORDERS, case, check_that_nan_stays, forward_ratios, ratios
 from tests.gpu import emulated
 from tests.gpu.emulated import Emulated
 
@@ -119,20 +119,7 @@ def test_a_query_that_sees_no_key_gives_nothing_and_takes_nothing(gpu):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_nan_stays_in_the_rows_that_see_it(gpu, dtype):
-    c = case(mask="causal", dtype=dtype)
-    clean_out, clean_lse = cuda_tiles.attend(*c.block)
-    c.q[20, 1, 3] = np.nan
-    c.k[9, 0, 5] = np.nan
-    sick = np.zeros((37, 2), bool)
-    sick[20, 1] = True
-    sick[:, 0] = c.rows >= c.cols[9]
-
-    out, lse = cuda_tiles.attend(*c.block)
-
-    assert np.isnan(lse[sick]).all()
-    assert np.isnan(out[sick]).all()
-    assert np.array_equal(out[~sick], clean_out[~sick])
-    assert np.array_equal(lse[~sick], clean_lse[~sick])
+    check_that_nan_stays(cuda_tiles, dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

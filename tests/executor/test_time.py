@@ -116,7 +116,7 @@ class TestRanks:
 
     def test_the_ranks_each_have_a_core_of_their_own(self):
         if os.cpu_count() < 2 or len(os.sched_getaffinity(0)) < 2:
-            pytest.skip("one core")
+            pytest.skip("this machine lets the tests have one core; two ranks need two")
         done = command("time", "ring", *QUICK, "--json", ranks=2)
         assert json.loads(done.stdout)["environment"]["pinned"] == "one core a rank"
         done = command("time", "ring", *QUICK, "--json", "--no-pin", ranks=2)
@@ -171,7 +171,7 @@ class TestRanks:
     def test_more_ranks_than_cores_are_refused_unless_they_are_asked_for(self):
         ranks = len(os.sched_getaffinity(0)) + 1
         if ranks > 9:
-            pytest.skip("many cores")
+            pytest.skip(f"{ranks} ranks, one more than the cores here, are too many to start in a test")
         assert_refused(
             command("time", "ring", *QUICK, ranks=ranks, timeout=60), f"{ranks} ranks on ", "--oversubscribe"
         )

@@ -53,7 +53,7 @@ def test_what_it_does_not_know_is_refused(monkeypatch, change):
 @pytest.mark.parametrize("order", ["contiguous", "zigzag"])
 @pytest.mark.parametrize("mask", ["full", "causal"])
 def test_torch_on_the_cpu_is_exact(mask, order, dtype):
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="torch, a peer and no dependency, is not installed")
     torch_flash._torch.cache_clear()
     found = forward_ratios(torch_flash, case(heads=(4, 2), mask=mask, order=order, dtype=dtype))
     assert max(found.values()) <= 1, found

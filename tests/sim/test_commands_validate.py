@@ -113,7 +113,6 @@ def test_the_text_names_what_makes_the_difference(file, cluster, capsys):
 
 @pytest.mark.parametrize("form", ["png", "svg", "html"])
 def test_two_runs_are_drawn_the_same_each_time(form, file, cluster, tmp_path, capsys):
-    pytest.importorskip("matplotlib")
     drawn = []
     for name in ("one", "two"):
         path = tmp_path / f"{name}.{form}"
@@ -127,7 +126,6 @@ def test_two_runs_are_drawn_the_same_each_time(form, file, cluster, tmp_path, ca
 
 
 def test_of_many_ranks_three_are_drawn_and_that_is_said(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
     path = tmp_path / "run.json"
     measured(problem=replace(PROBLEM, query_len=512, key_len=512), ring=20).write(path)
 

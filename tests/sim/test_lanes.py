@@ -4,9 +4,6 @@ from dataclasses import replace
 from itertools import combinations
 
 import pytest
-
-pytest.importorskip("matplotlib")
-
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from sim.beside import Beside
